@@ -1,0 +1,53 @@
+# Two commands: `make demo` and `make test`. Each sets up its own environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+INSTALL := $(BIN)/python -m pip install --quiet --editable
+
+.PHONY: demo test test-slow lint types layers unit bench figure clean help
+
+help:  ## list the commands
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+demo: $(VENV)/.cli  ## see Gatewise work: a table and a figure
+	$(BIN)/gatewise demo
+
+test: lint types layers unit  ## all checks but the slow tests
+
+lint: $(VENV)/.dev  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## mypy, strict
+	$(BIN)/mypy
+
+layers: $(VENV)/.dev  ## import-linter: imports only go down
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev  ## pytest with doctests and branch coverage
+	$(BIN)/pytest -m "not slow" --cov --cov-report=term
+
+test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds
+	$(BIN)/pytest -m slow
+
+bench: $(VENV)/.dev  ## every benchmark, one JSON file each
+	$(BIN)/python -m benchmarks
+
+figure: $(VENV)/.cli  ## the figure of the README
+	$(BIN)/gatewise demo --out docs/assets
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) ".[cli]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) ".[cli,dask,dev]"
+	@touch $@ $(VENV)/.cli

@@ -1,0 +1,22 @@
+"""How a function becomes machine code here: compiled on first call, kept on disk."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile ``function`` on its first call, under IEEE rules, without the interpreter's lock.
+
+    No reordering and no fused multiply-add: the same numbers in the same order give the same bits
+    wherever in an array they stand, which the tie rule of Top-K gates rests on.
+    """
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+def compiled_fma(function: F) -> F:
+    """Compile ``function`` as `compiled` does, and let it fuse a product with a sum."""
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
