@@ -1,0 +1,17 @@
+"""Experts: anything with ``predict(X)`` or a callable X -> (n,), and the ones that come with Gatewise."""
+
+from gatewise.experts.affine import AffineExpert
+from gatewise.experts.constant import ConstantExpert
+from gatewise.experts.fourier import FourierExpert
+from gatewise.experts.polynomial import PolynomialExpert
+from gatewise.experts.protocol import Expert, expert_matrix, expert_predictions
+
+__all__ = [
+    "AffineExpert",
+    "ConstantExpert",
+    "Expert",
+    "FourierExpert",
+    "PolynomialExpert",
+    "expert_matrix",
+    "expert_predictions",
+]

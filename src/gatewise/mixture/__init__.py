@@ -1,0 +1,6 @@
+"""The mixture predictor: shared experts plus the gate-weighted routed ones."""
+
+from gatewise.mixture.nearest_center import nearest_center_moe
+from gatewise.mixture.predictor import MixtureOfExperts
+
+__all__ = ["MixtureOfExperts", "nearest_center_moe"]

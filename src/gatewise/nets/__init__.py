@@ -1,0 +1,7 @@
+"""Finite sets of gate parameters: product grids, Euclidean nets and explicit lists."""
+
+from gatewise.nets.base import MAX_SIZE, Net
+from gatewise.nets.listed import ListNet
+from gatewise.nets.product import ProductNet, eta_net, eta_net_size, simplex_lattice
+
+__all__ = ["MAX_SIZE", "ListNet", "Net", "ProductNet", "eta_net", "eta_net_size", "simplex_lattice"]
