@@ -1,7 +1,7 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
 from gatewise.experts import expert_matrix
-from gatewise.gates import KernelGate, LinearGate, QuadraticGate, phi_regularity
+from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
 
 __version__ = "0.1.0"

@@ -19,9 +19,7 @@ def as_rows(X: Any, name: str = "X") -> Floats:
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers with shape (n, d): {error}") from error
     if rows.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n, d), not {rows.shape}; use reshape(-1, 1) for a single feature"
-        )
+        raise ValueError(f"{name} must have shape (n, d), not {rows.shape}; use reshape(-1, 1) for a single feature")
     if rows.shape[1] == 0:
         raise ValueError(f"{name} must have at least one column, not shape {rows.shape}")
     if not np.isfinite(rows).all():

@@ -28,4 +28,5 @@ class AffineExpert:
         rows = as_rows(X)
         if rows.shape[1] != len(self.slope):
             raise ValueError(f"X must have {len(self.slope)} columns, one per slope, not {rows.shape[1]}")
-        return rows @ np.asarray(self.slope) + self.intercept
+        prediction: NDArray[np.float64] = rows @ np.asarray(self.slope) + self.intercept
+        return prediction

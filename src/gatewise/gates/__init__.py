@@ -4,7 +4,7 @@ from gatewise.gates.base import Gate
 from gatewise.gates.feature import FeatureGate
 from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
-from gatewise.gates.phi import PhiRegularity, phi_regularity
+from gatewise.gates.phi import phi_regularity, PhiRegularity
 from gatewise.gates.quadratic import QuadraticGate
 from gatewise.gates.score import ScoreGate
 

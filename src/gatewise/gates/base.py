@@ -46,6 +46,18 @@ class Gate(ABC):
     def active(self, X: Any, theta: ArrayLike) -> NDArray[np.intp]:
         """The active experts of every row, (n, K), best first; equal scores go to the smaller index."""
 
+    def route(self, X: Any, theta: ArrayLike) -> tuple[NDArray[np.intp], Floats]:
+        """The active experts of every row and their weights, both (n, K): the gate without its zeros.
+
+        >>> from gatewise import LinearGate
+        >>> LinearGate(3, k=1).route([[1.0], [-1.0]], [[1.0, 0.0], [2.0, 0.0]])
+        (array([[1],
+               [2]]), array([[1.],
+               [1.]]))
+        """
+        active = self.active(X, theta)
+        return active, np.take_along_axis(self.weights(X, theta), active, axis=-1)
+
     @abstractmethod
     def mean_weights(self, X: Any, thetas: ArrayLike | Net, shares: ArrayLike | None = None) -> Floats:
         """The mean gate of many candidates, (n, M), without a weight array of all of them."""

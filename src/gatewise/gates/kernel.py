@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from gatewise.checks import as_count, as_positive, as_rows, as_vector
-from gatewise.gates.base import Gate, flatten_candidates
-from gatewise.nets import MAX_SIZE, ListNet, Net, ProductNet, simplex_lattice
+from gatewise.gates.base import flatten_candidates, Gate
+from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
 
 Floats = NDArray[np.float64]
 MAX_CENTERS = 100_000
@@ -105,9 +105,9 @@ class KernelGate(Gate):
         mean = np.zeros(self.theta_shape(rows.shape[1]))
         start = 0
         for block in net.blocks():
-            block = self.check_theta(block, rows.shape[1])
-            mean += np.tensordot(shares[start : start + len(block)], block, axes=1)
-            start += len(block)
+            theta = self.check_theta(block, rows.shape[1])
+            mean += np.tensordot(shares[start : start + len(theta)], theta, axes=1)
+            start += len(theta)
         return self._interpolate(rows, mean)
 
     def check_theta(self, theta: ArrayLike, d: int) -> Floats:

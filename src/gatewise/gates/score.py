@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.checks import as_count, as_rows
-from gatewise.gates.base import Gate, flatten_candidates
-from gatewise.gates.phi import Phi, check_phi, log_phi
-from gatewise.nets import ListNet, Net, ProductNet, eta_net
+from gatewise.checks import as_count, as_rows, as_vector
+from gatewise.gates.base import flatten_candidates, Gate
+from gatewise.gates.phi import check_phi, log_phi, Phi
+from gatewise.nets import eta_net, ListNet, Net, ProductNet
 
 Floats = NDArray[np.float64]
 
@@ -75,10 +76,16 @@ class ScoreGate(Gate):
         return out.reshape(*theta.shape[:-2], len(features), self.n_experts)
 
     def active(self, X: Any, theta: ArrayLike) -> NDArray[np.intp]:
+        return self._select(self.scores(X, theta))
+
+    def route(self, X: Any, theta: ArrayLike) -> tuple[NDArray[np.intp], Floats]:
         scores = self.scores(X, theta)
-        out = np.empty((scores.size // self.n_experts, self.n_active), dtype=np.intp)
-        kernels.top_k_rows(scores.reshape(-1, self.n_experts), self.n_active, out)
-        return out.reshape(*scores.shape[:-1], self.n_active)
+        active = self._select(scores)
+        if self.n_active == 1:
+            return active, np.ones(active.shape)
+        values = log_phi(self.phi, np.take_along_axis(scores, active, axis=-1))
+        weights: Floats = softmax(values, axis=-1)
+        return active, weights
 
     def mean_weights(self, X: Any, thetas: ArrayLike | Net, shares: ArrayLike | None = None) -> Floats:
         """The mean gate sum_s share_s g(x; theta_s), (n, M), block by block: nothing of size S x n is held.
@@ -88,9 +95,7 @@ class ScoreGate(Gate):
         net = thetas if isinstance(thetas, Net) else ListNet(np.asarray(thetas, dtype=np.float64))
         rows = as_rows(X)
         features = self._features(rows)
-        shares = np.full(net.size, 1.0 / net.size) if shares is None else np.asarray(shares, dtype=np.float64)
-        if shares.shape != (net.size,):
-            raise ValueError(f"shares must have shape ({net.size},), not {shares.shape}")
+        shares = np.full(net.size, 1.0 / net.size) if shares is None else as_vector(shares, "shares", net.size)
         total = np.zeros((len(rows), self.n_experts))
         start = 0
         for block in net.blocks():
@@ -160,6 +165,11 @@ class ScoreGate(Gate):
     def _prepare(self, X: Any, theta: ArrayLike) -> tuple[Floats, Floats]:
         rows = as_rows(X)
         return self._features(rows), self.check_theta(theta, rows.shape[1])
+
+    def _select(self, scores: Floats) -> NDArray[np.intp]:
+        out = np.empty((scores.size // self.n_experts, self.n_active), dtype=np.intp)
+        kernels.top_k_rows(scores.reshape(-1, self.n_experts), self.n_active, out)
+        return out.reshape(*scores.shape[:-1], self.n_active)
 
     def _normalise(self, scores: Floats) -> Floats:
         flat = scores.reshape(-1, self.n_experts)

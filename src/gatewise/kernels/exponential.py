@@ -35,20 +35,23 @@ P7, P8, P9, P10, P11 = (
 )
 
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def _bits(_context: Any, _x: Any) -> Any:
+def _bits_of(_context: Any, _x: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(64))
 
     return types.int64(types.float64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator, unused-ignore]
-def _number(_context: Any, _bits: Any) -> Any:
+def _number_of(_context: Any, _bits: Any) -> Any:
     def generate(_target: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+# The same 64 bits, read as a whole number or as a float.
+_bits: Any = intrinsic(_bits_of)
+_number: Any = intrinsic(_number_of)
 
 
 @compiled_fma
@@ -70,7 +73,7 @@ def exp_nonpositive(x: float) -> float:
     p = p * r + P2
     p = p * r + 1.0
     p = p * r + 1.0
-    value = _number(_bits(p) + (_bits(shifted) << 52))
+    value: float = _number(_bits(p) + (_bits(shifted) << 52))
     if x < SMALLEST:
         value = 0.0
     return value if x <= 0.0 else x  # only a NaN is left

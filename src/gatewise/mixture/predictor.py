@@ -55,20 +55,23 @@ class MixtureOfExperts:
             return total
         for number, expert in enumerate(self.shared):
             total += expert_predictions(expert, X, f"shared[{number}]")
-        weights = self.gate_weights(rows)
-        for m, chosen in self._selected_rows(rows):
+        for m, chosen, weights in self._assignments(rows):
             part = X if len(chosen) == len(rows) else _safe_indexing(X, chosen)
-            total[chosen] += weights[chosen, m] * expert_predictions(self.routed[m], part, f"routed[{m}]")
+            total[chosen] += weights * expert_predictions(self.routed[m], part, f"routed[{m}]")
         return total
 
-    def _selected_rows(self, rows: Floats) -> Iterator[tuple[int, NDArray[np.intp]]]:
-        """(m, the rows that selected expert m), for every expert that any row selected."""
-        if self.gate.n_active == self.gate.n_experts:
-            everyone = np.arange(len(rows))
-            yield from ((m, everyone) for m in range(self.gate.n_experts))
+    def _assignments(self, rows: Floats) -> Iterator[tuple[int, NDArray[np.intp], Floats]]:
+        """(m, the rows that selected expert m, its weights there), for every expert that any row selected."""
+        n, n_experts, k = len(rows), self.gate.n_experts, self.gate.n_active
+        if k == n_experts:
+            weights = self.gate_weights(rows)
+            yield from ((m, np.arange(n), weights[:, m]) for m in range(n_experts))
             return
-        active = self.gate.active(rows, self.theta)  # (n, K)
-        order = np.argsort(active, axis=None, kind="stable")
-        experts, starts = np.unique(active.ravel()[order], return_index=True)
-        for m, chosen in zip(experts, np.split(order // active.shape[1], starts[1:]), strict=True):
-            yield int(m), chosen
+        active, weights = self.gate.route(rows, self.theta)  # both (n, K)
+        # Short labels are sorted by counting, in linear time.
+        labels = active.ravel().astype(np.int16 if n_experts < 2**15 else np.intp)
+        order = np.argsort(labels, kind="stable")
+        ends = np.cumsum(np.bincount(labels, minlength=n_experts))
+        for m in np.flatnonzero(np.diff(ends, prepend=0)):
+            places = order[ends[m - 1] if m else 0 : ends[m]]
+            yield int(m), places // k, weights.ravel()[places]

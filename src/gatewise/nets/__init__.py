@@ -2,6 +2,6 @@
 
 from gatewise.nets.base import MAX_SIZE, Net
 from gatewise.nets.listed import ListNet
-from gatewise.nets.product import ProductNet, eta_net, eta_net_size, simplex_lattice
+from gatewise.nets.product import eta_net, eta_net_size, ProductNet, simplex_lattice
 
 __all__ = ["MAX_SIZE", "ListNet", "Net", "ProductNet", "eta_net", "eta_net_size", "simplex_lattice"]

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.checks import as_count, as_positive
-from gatewise.nets.base import Net, check_size
+from gatewise.nets.base import check_size, Net
 
 Floats = NDArray[np.float64]
+MAX_LATTICE = 10**6
 FEWER = "take fewer values per coefficient, a larger eta or a smaller radius, or list a random sample as thetas"
 
 
@@ -120,9 +121,10 @@ def simplex_lattice(n_experts: int, levels: int) -> Floats:
            [0.5, 0.5],
            [1. , 0. ]])
     """
-    n_experts, levels = as_count(n_experts, "n_experts"), as_count(levels, "levels")
-    check_size(comb(levels + n_experts - 1, n_experts - 1), "take fewer levels")
+    n_experts, levels = as_count(n_experts, "n_experts", low=2), as_count(levels, "levels")
+    count = comb(levels + n_experts - 1, n_experts - 1)
+    if count > MAX_LATTICE:
+        raise ValueError(f"the lattice would have {count:,} points, more than {MAX_LATTICE:,}; take fewer levels")
     bars = np.array(list(combinations(range(levels + n_experts - 1), n_experts - 1)), dtype=np.intp)
-    bars = bars.reshape(-1, n_experts - 1)
     edges = np.hstack([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), levels + n_experts - 1)])
     return (np.diff(edges, axis=1) - 1) / levels

@@ -1,0 +1,1 @@
+"""What a person sees: tables and figures. Nothing is computed here that is not drawn."""

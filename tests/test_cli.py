@@ -1,0 +1,61 @@
+"""The command line, run as a user would run it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import gatewise
+
+pytest.importorskip("typer")
+
+from gatewise.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capfd):
+    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args):
+        monkeypatch.setattr(sys, "argv", ["gatewise", *args])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capfd.readouterr()
+
+    return command
+
+
+def test_demo_ends_with_a_table_and_a_figure(run, tmp_path):
+    code, out, _ = run("demo", "--json", "demo.json")
+    assert code == 0
+    assert "gate, Top-1" in out
+    assert out.strip().endswith("figure: out/demo.png")
+    assert (tmp_path / "out" / "demo.png").stat().st_size > 10_000
+    rows = {row["method"]: row["rmse"] for row in json.loads((tmp_path / "demo.json").read_text())}
+    assert rows["gate, all three"] < 1e-9
+    assert rows["gate, Top-2"] < rows["gate, Top-1"] < rows["best fixed weights"] < rows["expert 3 alone"]
+
+
+def test_version_and_help(run):
+    assert run("--version")[:2] == (0, f"gatewise {gatewise.__version__}\n")
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "demo" in out
+    assert "--json" in run("demo", "--help")[1]
+
+
+def test_bad_input_is_one_line_and_exit_code_two(run, tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    code, _, err = run("demo", "--out", "taken/below")
+    assert code == 2
+    assert err.startswith("gatewise: ")
+    assert len(err.strip().splitlines()) == 1
+    assert run("no-such-command")[0] == 2
+
+
+def test_the_package_runs_as_a_module():
+    command = [sys.executable, "-m", "gatewise", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert gatewise.__version__ in done.stdout
