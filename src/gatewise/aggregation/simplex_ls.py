@@ -16,6 +16,7 @@ Floats = NDArray[np.float64]
 MAX_UNKNOWNS = 20_000  # C (M-1): the Newton matrix then has 3.2 GB
 BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
 AHEAD = 1e-2  # the solver goes that far below tol, so that weights set to exact zeros stay within it
+VANISHING = 1e-9  # a weight that the end of the path makes zero
 FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an objective below that
 
 
@@ -157,9 +158,7 @@ def _quadratic(problem: _Problem) -> Quadratic:
 def _best(problem: _Problem, state: interior_point.State, tol: float, n_iter: int) -> SimplexFit:
     """The state's theta with its certificate; with exact zeros where they are as good."""
     inner = _certify(problem, state.theta, tol, n_iter)
-    # On the path a weight that tends to zero falls below its multiplier.
-    vanishes = (state.theta < state.dual) & (state.theta < state.theta.max(axis=0))
-    face = _certify(problem, np.where(vanishes, 0.0, state.theta), tol, n_iter)
+    face = _certify(problem, np.where(state.theta < VANISHING, 0.0, state.theta), tol, n_iter)
     return face if face.converged or face.gap <= inner.gap else inner
 
 
