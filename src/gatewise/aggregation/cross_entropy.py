@@ -1,4 +1,4 @@
-"""One dense softmax gate fitted to soft labels: the convex step of `alg:cross-entropy`, with a certificate."""
+"""One dense softmax gate fitted to soft labels: the convex step of `alg:cross-entropy`."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -38,10 +38,11 @@ class _Point(NamedTuple):
 
 
 def cross_entropy(theta: Floats, features: Floats, labels: Floats) -> tuple[float, Floats]:
-    """The loss -(1/n) sum_i sum_m labels[i,m] log g_m(x_i; theta) of a softmax gate, and its gradient (M-1, p).
+    """The loss -(1/n) sum_i sum_m labels[i,m] log g_m(x_i; theta) of a softmax gate, and its gradient.
 
-    theta (M-1, p), features (n, p), labels (n, M) with rows on the simplex. The loss is linear in the labels, so the
-    time-expanded loss of `alg:cross-entropy` is this one at the time-averaged labels.
+    theta (M-1, p), features (n, p), labels (n, M) with rows on the simplex; the gradient is (M-1, p). The
+    loss is linear in the labels, so the time-expanded loss of `alg:cross-entropy` is this one at their time
+    average.
 
     >>> value, gradient = cross_entropy(np.zeros((1, 1)), np.ones((1, 1)), np.array([[1.0, 0.0]]))
     >>> round(value, 6), gradient
@@ -68,9 +69,10 @@ def cross_entropy_fit(
     """The softmax gate closest to soft labels in cross-entropy, over the box |theta| <= radius.
 
     ``labels`` (n, M) is the time-averaged aggregated gate at the rows X (n, d) of the fourth block
-    (`alg:cross-entropy`; `lem:supp-ce-weight-estimator`). The gate is a dense softmax gate: any `ScoreGate` with
-    ``phi="exp"`` and ``k=None``. The loss is convex in its scores, and they are linear in theta. Projected Newton
-    steps; a gap above ``tol`` and above rounding is a `ConvergenceWarning` and ``converged=False``.
+    (`alg:cross-entropy`; `lem:supp-ce-weight-estimator`). The gate is a dense softmax gate: any `ScoreGate`
+    with ``phi="exp"`` and ``k=None``. The loss is convex in the scores, and they are linear in theta.
+    ``gap`` is the Frank-Wolfe gap over the box, in nats. A gap above ``tol``, and above what rounding
+    allows, is a `ConvergenceWarning` and ``converged=False``.
 
     >>> from gatewise import LinearGate
     >>> gate, X = LinearGate(2), np.linspace(-1, 1, 9)[:, None]
@@ -89,7 +91,8 @@ def cross_entropy_fit(
     point, n_iter = _minimise(features, labels, radius, tol, as_count(max_iter, "max_iter"))
     if point.gap > tol:
         warnings.warn(
-            f"the cross-entropy fit stopped after {n_iter} steps with a gap of {point.gap:.1e}, above {tol:.1e}",
+            f"the cross-entropy fit stopped after {n_iter} steps with a gap of {point.gap:.1e}, above "
+            f"{tol:.1e}; standardise X, or take a smaller radius",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -120,7 +123,9 @@ def _check_gate(gate: Gate) -> ScoreGate:
 def _check_labels(labels: ArrayLike, n: int, M: int) -> Floats:
     q = as_rows(labels, "labels")
     if q.shape != (n, M):
-        raise ValueError(f"labels must have shape ({n}, {M}), one row per row of X and one column per expert, not {q.shape}")
+        raise ValueError(
+            f"labels must have shape ({n}, {M}), a row per row of X and a column per expert, not {q.shape}"
+        )
     sums = q.sum(axis=1, keepdims=True)
     if (q < 0).any() or (np.abs(sums - 1.0) > 1e-6).any():
         raise ValueError("labels must lie on the simplex: not negative, each row with sum 1")
@@ -146,7 +151,9 @@ def _hessian(theta: Floats, features: Floats) -> Floats:
     return hessian.reshape(K * p, K * p)
 
 
-def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_iter: int) -> tuple[_Point, int]:
+def _minimise(
+    features: Floats, labels: Floats, radius: float, tol: float, max_iter: int
+) -> tuple[_Point, int]:
     """Newton's method on the coordinates that no bound holds back, projected onto the box."""
 
     def at(theta: Floats) -> _Point:

@@ -1,9 +1,10 @@
 """Convex quadratic programs over a product of simplices, by a primal-dual interior-point method.
 
-The M x C unknowns theta hold one simplex vector per column. In the coordinates theta = 1/M + Q v, with the columns of
-Q an orthonormal basis of the vectors of sum zero, every column has sum one whatever v is. Only theta >= 0 is left, and a
-Newton step is one Cholesky factorisation of C (M-1) unknowns. The number of steps hardly depends on the size, and not on the
-rank of the quadratic: where the minimum is not unique, the path ends at the analytic centre of the minimisers.
+The M x C unknowns theta hold one simplex vector per column. In the coordinates theta = 1/M + Q v, the
+columns of Q an orthonormal basis of the vectors of sum zero, every column has sum one whatever v is. Only
+theta >= 0 is left, and a Newton step is one Cholesky factorisation with C (M-1) unknowns. The number of
+steps hardly grows with the size, and the quadratic may have any rank: where the minimum is not unique, the
+path tends to the analytic centre of the minimisers.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 Floats = NDArray[np.float64]
 
-RIDGE = 1e-14  # of the largest curvature: keeps a factorisation alive where the quadratic is flat and the barrier weak
+RIDGE = 1e-14  # of the largest curvature: keeps a factor where the quadratic is flat and the barrier weak
 PATIENCE = 5  # steps without a smaller gap
 
 
@@ -30,7 +31,7 @@ class Quadratic(NamedTuple):
 
 
 class State(NamedTuple):
-    """A point of the path, each (M, C): theta and its multipliers, both positive, and the gradient in theta."""
+    """A point of the path, (M, C) each: theta and its multipliers, both positive; the gradient in theta."""
 
     theta: Floats
     dual: Floats
@@ -54,7 +55,7 @@ def simplex_gap(gradient: Floats, theta: Floats) -> float:
 
 
 def init(problem: Quadratic, C: int) -> State:
-    """Equal weights, and multipliers that are positive and feasible: the gradient, raised column by column."""
+    """Equal weights, and multipliers that are positive and feasible: the gradient, raised by column."""
     M = len(problem.basis)
     theta = np.full((M, C), 1.0 / M)
     gradient = gradient_at(problem, theta)
@@ -93,16 +94,21 @@ def step(problem: Quadratic, state: State) -> State | None:
     mean = float(np.vdot(theta, dual)) / theta.size
     ahead = float(np.vdot(theta + reach * d_theta, dual + reach * d_dual)) / theta.size
     d_theta, d_dual = direction((ahead / mean) ** 3 * mean - d_theta * d_dual)
-    # Theta and multipliers move by one common length, as the quadratic ties them, and closer to the border when
-    # the predictor finds the end in sight: the last steps then converge faster than by a fixed factor.
+    # Theta and multipliers move by one common length, as the quadratic ties them, and closer to the border
+    # when the predictor finds the end in sight: the last steps then gain more than a fixed factor.
     inside = max(0.995, 1.0 - ahead / mean)
     length = min(1.0, inside * min(_reach(theta, d_theta), _reach(dual, d_dual)))
     theta = theta + length * d_theta
     return State(theta, dual + length * d_dual, gradient_at(problem, theta))
 
 
-def run(problem: Quadratic, C: int, enough: Callable[[float, float], bool], max_iter: int) -> tuple[State, int]:
-    """Steps until enough(gap, value), or until rounding allows no more: the best state by gap, and the steps taken."""
+def run(
+    problem: Quadratic, C: int, enough: Callable[[float, float], bool], max_iter: int
+) -> tuple[State, int]:
+    """Steps until enough(gap, value), or until rounding allows no more.
+
+    Returns the state of least gap and the number of steps taken.
+    """
     state = best = init(problem, C)
     least = simplex_gap(best.gradient, best.theta)
     taken = since_best = 0

@@ -23,8 +23,9 @@ FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an object
 class SimplexFit(NamedTuple):
     """A minimiser with its certificate: objective - gap <= the minimum <= objective.
 
-    ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error, over a
-    thousandth of the mean squared spread of experts and response instead, for rounding to have a measure.
+    ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error,
+    over a thousandth of the mean squared spread of experts and response instead, for rounding to have a
+    measure.
     """
 
     theta: Floats  # (M, C)
@@ -62,12 +63,13 @@ def simplex_least_squares(
 ) -> SimplexFit:
     """The least-squares parameter of a kernel gate, exact up to a certified gap.
 
-    Minimises sum_i w_i (y_i - sum_{m,c} theta[m,c] features[i,c] F[i,m])^2 / sum_i w_i over theta (M, C) with one
-    simplex vector per centre. features (n, C) are those of a `KernelGate`, F (n, M) the experts' predictions.
-    The predictor is linear in theta, so the problem is convex (section 5.3; `sec:supp-simulation-details`). ``gap``
-    is the Frank-Wolfe duality gap, computed from the rows and not from the solver; a relative gap above ``tol``
-    is a `ConvergenceWarning` and ``converged=False``. Where the minimiser is not unique (experts that agree, more
-    parameters than rows), theta is the centre of the minimisers: equal experts get equal weights.
+    Minimises sum_i w_i (y_i - sum_{m,c} theta[m,c] features[i,c] F[i,m])^2 / sum_i w_i over theta (M, C)
+    with one simplex vector per centre. features (n, C) are those of a `KernelGate`, F (n, M) the experts'
+    predictions. The predictor is linear in theta, so the problem is convex (section 5.3;
+    `sec:supp-simulation-details`). ``gap`` is the Frank-Wolfe duality gap, computed from the rows and not
+    from the solver; a relative gap above ``tol`` is a `ConvergenceWarning` and ``converged=False``. Where
+    the minimiser is not unique (experts that agree, more parameters than rows), theta is the centre of the
+    minimisers: equal experts get equal weights.
 
     >>> fit = simplex_least_squares([[1.0], [1.0]], [[0.0, 1.0], [0.0, 1.0]], [0.2, 0.4])
     >>> fit.theta.ravel().round(6), round(fit.objective, 6)
@@ -76,7 +78,9 @@ def simplex_least_squares(
     problem = _prepare(features, F, y, sample_weight)
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
 
-    if not problem.experts.any():  # one expert, or all of them agree: any weights do, and equal ones are the centre
+    if (
+        not problem.experts.any()
+    ):  # one expert, or all of them agree: any weights do, and equal ones are the centre
         return _certify(problem, np.ones(problem.shape), tol, 0)
 
     def enough(gap: float, objective: float) -> bool:
@@ -95,7 +99,7 @@ def simplex_least_squares(
 
 
 def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SimplexFit:
-    """The convex combination of the experts with least squares: one simplex vector for all rows, theta (M, 1).
+    """The convex combination of the experts with least squares: one simplex vector, theta (M, 1).
 
     >>> convex_stack([[0.0, 1.0, 5.0], [2.0, 1.0, 7.0]], [0.5, 1.5]).theta.ravel().round(6)
     array([0.5, 0.5, 0. ])
@@ -134,8 +138,8 @@ def _shares(sample_weight: ArrayLike | None, n: int) -> Floats:
     weight = as_vector(sample_weight, "sample_weight", n)
     if (weight < 0).any() or not weight.any():
         raise ValueError("sample_weight must not be negative, and not zero for all rows")
-    weight = weight / weight.max()
-    return weight / weight.sum()
+    weight = weight / weight.max()  # their sum is then finite
+    return np.asarray(weight / weight.sum())
 
 
 def _quadratic(problem: _Problem) -> Quadratic:
