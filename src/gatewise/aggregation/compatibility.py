@@ -111,7 +111,7 @@ def _prepare(F: ArrayLike, differences: ArrayLike) -> tuple[Floats, Floats]:
     delta = delta if delta.ndim == 4 else delta[:, None]
     if delta.shape[2:] != F.shape[1:] or (delta.shape[1] != 1 and F.shape[0] not in (1, delta.shape[1])):
         raise ValueError(
-            f"differences must match F, (T, n, M) = {F.shape}, but are (J, T, n, M) = {delta.shape}; T may be 1"
+            f"differences must be (J, T, n, M), T = 1 or as in F, (T, n, M) = {F.shape}, not {delta.shape}"
         )
     return np.broadcast_to(F, (max(len(F), delta.shape[1]), *F.shape[1:])), delta
 

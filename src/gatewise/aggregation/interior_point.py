@@ -1,10 +1,9 @@
 """Convex quadratic programs over a product of simplices, by a primal-dual interior-point method.
 
-The M x C unknowns theta hold one simplex vector per column. In the coordinates theta = 1/M + Q v, the
-columns of Q an orthonormal basis of the vectors of sum zero, every column has sum one whatever v is. Only
-theta >= 0 is left, and a Newton step is one Cholesky factorisation with C (M-1) unknowns. The number of
-steps hardly grows with the size, and the quadratic may have any rank: where the minimum is not unique, the
-path tends to the analytic centre of the minimisers.
+The M x C unknowns theta hold one simplex vector per column. A Newton step keeps the sum of every column,
+so one weight per column is eliminated, the largest, and what is left is a Cholesky factorisation with C (M-1)
+unknowns. The number of steps hardly grows with the size, and the quadratic may have any rank: where a minimum
+is not unique, the path tends to the analytic centre of the minimisers.
 """
 
 from collections.abc import Callable
@@ -12,22 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import helmert
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 Floats = NDArray[np.float64]
 
-RIDGE = 1e-14  # of the largest curvature: keeps a factor where the quadratic is flat and the barrier weak
+# Of the trace, the first that gives a factor: where the quadratic is flat and the barrier weak, rounding can
+# make the Newton matrix indefinite. A ridge bends the step and not its goal.
+RIDGES = (1e-15, 1e-13, 1e-11)
 PATIENCE = 5  # steps without a smaller gap
 
 
 class Quadratic(NamedTuple):
-    """q(v) = v' hessian v / 2 - linear . v + constant, v (M-1, C) flattened; theta = 1/M + basis v."""
+    """q(theta) = theta' hessian theta / 2 - linear . theta + constant, theta (M, C) flattened."""
 
-    hessian: Floats  # (C (M-1), C (M-1))
-    linear: Floats  # (C (M-1),)
+    hessian: Floats  # (M C, M C)
+    linear: Floats  # (M, C)
     constant: float
-    basis: Floats  # (M, M-1)
 
 
 class State(NamedTuple):
@@ -38,9 +37,21 @@ class State(NamedTuple):
     gradient: Floats
 
 
-def simplex_basis(M: int) -> Floats:
-    """An orthonormal basis of the vectors of sum zero, (M, M-1)."""
-    return np.ascontiguousarray(helmert(M).T) if M > 1 else np.zeros((1, 0))
+class _Newton(NamedTuple):
+    """The factor of the Newton matrix, and the places in theta of its unknowns and of what they replace."""
+
+    factor: Floats  # (C (M-1), C (M-1))
+    free: NDArray[np.intp]  # (C, M-1)
+    reference: NDArray[np.intp]  # (C,)
+
+    def solve(self, right: Floats) -> Floats:
+        """The change of theta, each column with sum zero, for the right-hand side (M, C)."""
+        reduced = right.ravel()[self.free] - right.ravel()[self.reference][:, None]
+        change = dpotrs(self.factor, reduced.ravel(), lower=0)[0].reshape(reduced.shape)
+        out = np.empty(right.size)
+        out[self.free] = change
+        out[self.reference] = -change.sum(axis=1)
+        return out.reshape(right.shape)
 
 
 def simplex_gap(gradient: Floats, theta: Floats) -> float:
@@ -54,39 +65,34 @@ def simplex_gap(gradient: Floats, theta: Floats) -> float:
     return float(np.sum((gradient - gradient.min(axis=0)) * theta))
 
 
-def init(problem: Quadratic, C: int) -> State:
+def init(problem: Quadratic) -> State:
     """Equal weights, and multipliers that are positive and feasible: the gradient, raised by column."""
-    M = len(problem.basis)
-    theta = np.full((M, C), 1.0 / M)
+    theta = np.full(problem.linear.shape, 1.0 / len(problem.linear))
     gradient = gradient_at(problem, theta)
     above = gradient - gradient.min(axis=0)
     return State(theta, above + max(float(above.mean()), np.finfo(float).tiny), gradient)
 
 
 def gradient_at(problem: Quadratic, theta: Floats) -> Floats:
-    """The gradient in theta, less its mean over each column, (M, C)."""
-    v = problem.basis.T @ theta
-    return problem.basis @ (problem.hessian @ v.ravel() - problem.linear).reshape(v.shape)
+    """The gradient at theta, (M, C)."""
+    return (problem.hessian @ theta.ravel()).reshape(theta.shape) - problem.linear
 
 
 def value_at(problem: Quadratic, state: State) -> float:
     """q at the state, from the gradient it holds."""
-    v, slope = problem.basis.T @ state.theta, problem.basis.T @ state.gradient
-    return problem.constant + 0.5 * float(v.ravel() @ (slope.ravel() - problem.linear))
+    return problem.constant + 0.5 * float(np.vdot(state.theta, state.gradient - problem.linear))
 
 
 def step(problem: Quadratic, state: State) -> State | None:
     """One predictor-corrector step towards the end of the central path; None if its matrix has no factor."""
     theta, dual, gradient = state
-    Q = problem.basis
-    factor, info = dpotrf(_newton_matrix(problem, dual / theta), lower=0, clean=0, overwrite_a=1)
-    if info != 0:
+    newton = _newton(problem, dual / theta, theta.argmax(axis=0))
+    if newton is None:
         return None
 
     def direction(target: Floats | float) -> tuple[Floats, Floats]:
         """Newton's step to theta * dual = target, with the multipliers feasible after it."""
-        right = Q.T @ (target / theta - gradient)
-        d_theta = Q @ dpotrs(factor, right.ravel(), lower=0)[0].reshape(right.shape)
+        d_theta = newton.solve(target / theta - gradient)
         return d_theta, (target - dual * d_theta) / theta - dual
 
     d_theta, d_dual = direction(0.0)
@@ -102,14 +108,12 @@ def step(problem: Quadratic, state: State) -> State | None:
     return State(theta, dual + length * d_dual, gradient_at(problem, theta))
 
 
-def run(
-    problem: Quadratic, C: int, enough: Callable[[float, float], bool], max_iter: int
-) -> tuple[State, int]:
+def run(problem: Quadratic, enough: Callable[[float, float], bool], max_iter: int) -> tuple[State, int]:
     """Steps until enough(gap, value), or until rounding allows no more.
 
     Returns the state of least gap and the number of steps taken.
     """
-    state = best = init(problem, C)
+    state = best = init(problem)
     least = simplex_gap(best.gradient, best.theta)
     taken = since_best = 0
     while taken < max_iter and since_best < PATIENCE and not enough(least, value_at(problem, best)):
@@ -123,15 +127,33 @@ def run(
     return best, taken
 
 
-def _newton_matrix(problem: Quadratic, barrier: Floats) -> Floats:
-    """hessian + Q' diag(barrier) Q at every column, in the order of Fortran (it is symmetric)."""
-    (M, K), C = problem.basis.shape, barrier.shape[1]
-    products = (problem.basis[:, :, None] * problem.basis[:, None, :]).reshape(M, K * K)
-    matrix = problem.hessian.copy()
+def _newton(problem: Quadratic, barrier: Floats, largest: NDArray[np.intp]) -> _Newton | None:
+    """hessian + diag(barrier) on the vectors whose columns have sum zero.
+
+    The weight that is eliminated has the least barrier of its column. The others keep theirs on the diagonal,
+    where numbers of very different size do no harm; any other basis would mix them.
+    """
+    M, C = barrier.shape
     columns = np.arange(C)
-    matrix.reshape(K, C, K, C)[:, columns, :, columns] += (barrier.T @ products).reshape(C, K, K)
-    np.einsum("ii->i", matrix)[:] += RIDGE * problem.hessian.diagonal().max(initial=0.0)
-    return matrix.T
+    experts = np.arange(M - 1)
+    free = (experts + (experts >= largest[:, None])) * C + columns[:, None]  # (C, M-1)
+    reference = largest * C + columns
+    matrix = _eliminate(problem.hessian, free.ravel(), np.repeat(reference, M - 1))
+    matrix.reshape(C, M - 1, C, M - 1)[columns, :, columns, :] += barrier.ravel()[reference][:, None, None]
+    diagonal = np.einsum("ii->i", matrix)
+    diagonal += barrier.ravel()[free.ravel()]
+    for ridge in RIDGES:
+        diagonal += ridge * problem.hessian.trace()
+        factor, info = dpotrf(matrix.T, lower=0, clean=0)  # its transpose is in the order of Fortran
+        if info == 0:
+            return _Newton(factor, free, reference)
+    return None
+
+
+def _eliminate(hessian: Floats, free: NDArray[np.intp], reference: NDArray[np.intp]) -> Floats:
+    """The hessian in the free coordinates, each of which moves its reference the other way."""
+    rows = hessian[free] - hessian[reference]
+    return np.take(rows, free, axis=1) - np.take(rows, reference, axis=1)
 
 
 def _reach(point: Floats, direction: Floats) -> float:

@@ -86,7 +86,7 @@ def simplex_least_squares(
     def enough(gap: float, objective: float) -> bool:
         return gap <= AHEAD * tol * max(objective, FLOOR * problem.scale)
 
-    state, n_iter = interior_point.run(_quadratic(problem), problem.shape[1], enough, max_iter)
+    state, n_iter = interior_point.run(_quadratic(problem), enough, max_iter)
     fit = _best(problem, state, tol, n_iter)
     if not fit.converged:
         warnings.warn(
@@ -143,20 +143,18 @@ def _shares(sample_weight: ArrayLike | None, n: int) -> Floats:
 
 
 def _quadratic(problem: _Problem) -> Quadratic:
-    """The objective in the coordinates v of the simplices; the design is made a block of rows at a time."""
-    n, C = problem.features.shape
-    basis = interior_point.simplex_basis(problem.experts.shape[1])
-    size = C * basis.shape[1]
-    hessian, linear = np.zeros((size, size)), np.zeros(size)
+    """The objective as a quadratic in theta; the design is made a block of rows at a time."""
+    M, C = problem.shape
     roots = np.sqrt(2.0 * problem.shares)
-    free = (problem.experts @ basis) * roots[:, None]  # (n, M-1)
-    rows = max(BLOCK_NUMBERS // max(size, 1), 1)
-    for start in range(0, n, rows):
+    experts, target = problem.experts * roots[:, None], problem.target * roots
+    hessian, linear = np.zeros((M * C, M * C)), np.zeros(M * C)
+    rows = max(BLOCK_NUMBERS // (M * C), 1)
+    for start in range(0, len(target), rows):
         part = slice(start, start + rows)
-        design = (free[part, :, None] * problem.features[part, None, :]).reshape(-1, size)
+        design = (experts[part, :, None] * problem.features[part, None, :]).reshape(-1, M * C)
         hessian += design.T @ design
-        linear += design.T @ (problem.target * roots)[part]
-    return Quadratic(hessian, linear, float(problem.shares @ problem.target**2), basis)
+        linear += design.T @ target[part]
+    return Quadratic(hessian, linear.reshape(M, C), float(problem.shares @ problem.target**2))
 
 
 def _best(problem: _Problem, state: interior_point.State, tol: float, n_iter: int) -> SimplexFit:
