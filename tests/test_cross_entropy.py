@@ -128,6 +128,16 @@ def test_hard_labels_end_at_the_border() -> None:
     assert cross_entropy_fit(LinearGate(2), X, np.eye(2)[[1, 1, 0, 0]], radius=500.0).converged
 
 
+@pytest.mark.parametrize("radius", [30.0, 1000.0])
+def test_separable_labels_need_shorter_steps(radius: float) -> None:
+    gate, rng = QuadraticGate(3), np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    best = gate.weights(X, rng.normal(0, 2, gate.theta_shape(2))).argmax(axis=1)
+    fit = cross_entropy_fit(gate, X, np.eye(3)[best], radius)
+    assert fit.converged
+    assert (gate.weights(X, fit.theta).argmax(axis=1) == best).mean() > 0.98
+
+
 def test_one_row_and_experts_without_weight() -> None:
     assert cross_entropy_fit(LinearGate(3), [[0.4]], [[0.2, 0.3, 0.5]], radius=10.0).converged
     fit = cross_entropy_fit(LinearGate(3), [[0.4], [1.0]], [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], radius=2.0)

@@ -173,6 +173,8 @@ def _minimise(
             if trial.value <= point.value + ARMIJO * promised + 4 * EPS * abs(point.value):
                 break
             length /= 2
+        else:
+            return best, taken
         point = trial
         best = min(best, point, key=lambda candidate: candidate.gap)
     return best, max_iter

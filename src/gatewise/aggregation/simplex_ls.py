@@ -15,6 +15,7 @@ Floats = NDArray[np.float64]
 
 MAX_UNKNOWNS = 20_000  # C (M-1): the Newton matrix then has 3.2 GB
 BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
+LARGEST = 1e150
 AHEAD = 1e-2  # the solver goes that far below tol, so that weights set to exact zeros stay within it
 VANISHING = 1e-9  # a weight that the end of the path makes zero
 FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an objective below that
@@ -68,8 +69,8 @@ def simplex_least_squares(
     predictions. The predictor is linear in theta, so the problem is convex (section 5.3;
     `sec:supp-simulation-details`). ``gap`` is the Frank-Wolfe duality gap, computed from the rows and not
     from the solver; a relative gap above ``tol`` is a `ConvergenceWarning` and ``converged=False``. Where
-    the minimiser is not unique (experts that agree, more parameters than rows), theta is the centre of the
-    minimisers: equal experts get equal weights.
+    the minimiser is not unique (experts that agree, more parameters than rows), theta is close to the
+    analytic centre of the minimisers: experts that agree get nearly equal weights.
 
     >>> fit = simplex_least_squares([[1.0], [1.0]], [[0.0, 1.0], [0.0, 1.0]], [0.2, 0.4])
     >>> fit.theta.ravel().round(6), round(fit.objective, 6)
@@ -120,14 +121,28 @@ def _prepare(features: Any, F: Any, y: ArrayLike, sample_weight: ArrayLike | Non
             f"features and F give {C} x {F.shape[1] - 1} free parameters, more than {MAX_UNKNOWNS:,}; "
             "take a gate with fewer centres (a larger mesh)"
         )
-    y = as_vector(y, "y", n)
-    middle = F.mean(axis=1)
-    # The weights of a row have sum features.sum(axis=1), so the mean expert can move into the response. The
-    # fit then does not see a constant that experts and response share.
-    experts, target = F - middle[:, None], y - middle * features.sum(axis=1)
-    unit = max(float(np.abs(experts).max()), float(np.abs(target).max()))
-    shares = _shares(sample_weight, n)
-    experts, target = experts / (unit or 1.0), target / (unit or 1.0)
+    y, shares = as_vector(y, "y", n), _shares(sample_weight, n)
+    for name, values in (("F", F), ("y", y)):
+        if np.abs(values).max() > LARGEST:
+            raise ValueError(f"{name} must not exceed {LARGEST:g}, for squares to be finite; change its unit")
+    counted = shares > 0.0
+    if not counted.all():
+        features, F, y, shares = features[counted], F[counted], y[counted], shares[counted]
+    return _centred(features, F, y, shares)
+
+
+def _centred(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem:
+    """Moves the mean expert into the response, so that the fit does not see a constant that they share.
+
+    The weights of a row have sum features.sum(axis=1), whatever theta is. The first expert goes before the
+    mean does, for experts that agree to be zero to the last bit.
+    """
+    sums, first = features.sum(axis=1), F[:, 0]
+    experts = F - first[:, None]
+    middle = experts.mean(axis=1)
+    experts, target = experts - middle[:, None], (y - first * sums) - middle * sums
+    unit = max(float(np.abs(experts).max()), float(np.abs(target).max())) or 1.0
+    experts, target = experts / unit, target / unit
     scale = float(shares @ (target**2 + (experts**2).max(axis=1)))
     return _Problem(features, experts, target, shares, unit, scale)
 
