@@ -182,8 +182,8 @@ CASES: tuple[Case, ...] = (
     ("n=2000, M=4, C=100", lambda rng: grid_rows(2000, 4, 10, rng), MIDDLE, 5),
     ("two experts agree, n=2000, M=4, C=100", lambda rng: grid_rows(2000, 4, 10, rng, True), MIDDLE, 5),
     ("fewer rows, n=200, M=4, C=100", lambda rng: grid_rows(200, 4, 10, rng), MIDDLE, 5),
-    ("n=5000, M=5, C=400", lambda rng: grid_rows(5000, 5, 20, rng), MIDDLE, 1),
-    ("fewer rows, n=1000, M=5, C=400", lambda rng: grid_rows(1000, 5, 20, rng, True), MIDDLE, 1),
+    ("n=5000, M=5, C=400", lambda rng: grid_rows(5000, 5, 20, rng), MIDDLE, 3),
+    ("fewer rows, two agree, n=1000, M=5, C=400", lambda rng: grid_rows(1000, 5, 20, rng, True), MIDDLE, 3),
 )
 
 
