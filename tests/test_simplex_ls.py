@@ -277,7 +277,7 @@ def test_constant_response_and_one_expert() -> None:
         ({"features": np.ones(60)}, r"features must have shape \(n, d\)"),
         (
             {"features": np.ones((0, 4)), "F": np.ones((0, 3)), "y": np.ones(0)},
-            "features must have at least one row",
+            "F must have at least one row",
         ),
         ({"F": np.full((60, 3), np.inf)}, "F must be finite"),
         ({"F": np.ones((59, 3))}, "F must have one row per row of features, 60, not 59"),

@@ -13,7 +13,7 @@ from gatewise.checks import as_count, as_positive, as_rows, as_vector
 
 Floats = NDArray[np.float64]
 
-MAX_UNKNOWNS = 20_000  # C (M-1): the Newton matrix then has 3.2 GB
+MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
 BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
 LARGEST = 1e150
 AHEAD = 1e-2  # the solver goes that far below tol, so that weights set to exact zeros stay within it
@@ -25,8 +25,7 @@ class SimplexFit(NamedTuple):
     """A minimiser with its certificate: objective - gap <= the minimum <= objective.
 
     ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error,
-    over a thousandth of the mean squared spread of experts and response instead, for rounding to have a
-    measure.
+    over a thousandth of the mean squared spread of experts and response instead.
     """
 
     theta: Floats  # (M, C)
@@ -78,10 +77,7 @@ def simplex_least_squares(
     """
     problem = _prepare(features, F, y, sample_weight)
     tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
-
-    if (
-        not problem.experts.any()
-    ):  # one expert, or all of them agree: any weights do, and equal ones are the centre
+    if not problem.experts.any():  # one expert, or all of them agree: any weights do
         return _certify(problem, np.ones(problem.shape), tol, 0)
 
     def enough(gap: float, objective: float) -> bool:
@@ -115,10 +111,10 @@ def _prepare(features: Any, F: Any, y: ArrayLike, sample_weight: ArrayLike | Non
     if len(F) != n:
         raise ValueError(f"F must have one row per row of features, {n}, not {len(F)}")
     if n == 0:
-        raise ValueError("features must have at least one row, not 0")
-    if C * (F.shape[1] - 1) > MAX_UNKNOWNS:
+        raise ValueError("F must have at least one row, not 0")
+    if C * F.shape[1] > MAX_PARAMETERS:
         raise ValueError(
-            f"features and F give {C} x {F.shape[1] - 1} free parameters, more than {MAX_UNKNOWNS:,}; "
+            f"features and F give {F.shape[1]} x {C} parameters, more than {MAX_PARAMETERS:,}; "
             "take a gate with fewer centres (a larger mesh)"
         )
     y, shares = as_vector(y, "y", n), _shares(sample_weight, n)
