@@ -87,9 +87,7 @@ def hessian(theta: Floats, features: Floats) -> Floats:
 
 SOLVERS = (
     ours,
-    scipy_solver(
-        "L-BFGS-B", {"ftol": 0.0, "gtol": 1e-14, "maxiter": 10_000, "maxfun": 100_000, "maxcor": 20}
-    ),
+    scipy_solver("L-BFGS-B", {"ftol": 0.0, "gtol": 1e-14, "maxiter": 10_000, "maxfun": 100_000, "maxcor": 20}),
     scipy_solver("TNC", {"ftol": 0.0, "gtol": 1e-14, "xtol": 0.0, "maxfun": 20_000}),
     scipy_solver("trust-constr", {"gtol": 1e-12, "xtol": 1e-14, "barrier_tol": 1e-12, "maxiter": 300}),
 )
@@ -112,8 +110,7 @@ def run() -> dict[str, Any]:
     """Every case with every solver."""
     with threadpool_limits(1):
         cases = [
-            {"case": title, "results": [measure(solver, case) for solver in SOLVERS]}
-            for title, case in CASES.items()
+            {"case": title, "results": [measure(solver, case) for solver in SOLVERS]} for title, case in CASES.items()
         ]
     return {
         "machine": platform.machine(),

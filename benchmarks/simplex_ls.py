@@ -65,9 +65,7 @@ def slsqp(features: Floats, F: Floats, y: Floats) -> Floats:
     equal = {"type": "eq", "fun": lambda x: sums @ x - 1.0, "jac": lambda x: sums}  # noqa: ARG005
     options = {"ftol": 1e-15, "maxiter": 1000}
     bounds = [(0.0, 1.0)] * start.size
-    result = minimize(
-        value, start, jac=slope, bounds=bounds, constraints=equal, method="SLSQP", options=options
-    )
+    result = minimize(value, start, jac=slope, bounds=bounds, constraints=equal, method="SLSQP", options=options)
     return result.x.reshape(F.shape[1], -1)
 
 
@@ -233,9 +231,7 @@ def main() -> None:
             if "error" in row:
                 print(f"  {row['solver']:22} {row['error']}")
             else:
-                print(
-                    f"  {row['solver']:22} {1e3 * row['seconds']:10.2f} ms   gap {row['relative_gap']:8.1e}"
-                )
+                print(f"  {row['solver']:22} {1e3 * row['seconds']:10.2f} ms   gap {row['relative_gap']:8.1e}")
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(report, indent=2) + "\n")
 

@@ -33,7 +33,10 @@ def test_counts(blocks, ready, cross_entropy, expected):
         (lambda: Blocks(calibration=0).counts(100, True, False), "calibration may be 0 only when sigma is given"),
         (lambda: Blocks(burn_in=0).counts(100, False, False), "burn_in may be 0 only when every expert is fitted"),
         (lambda: Blocks(projection=0).counts(100, True, True), "projection must not be 0"),
-        (lambda: Blocks(calibration=1.5).counts(100, True, False), "calibration must be a fraction from 0 to below 1"),
+        (
+            lambda: Blocks(calibration=1.5).counts(100, True, False),
+            "calibration must be a fraction from 0 to below 1",
+        ),
         (lambda: Blocks(burn_in=101).counts(100, True, False), "burn_in must be a whole number from 0 to 100"),
         (lambda: Blocks(sigma=0.0), "sigma must be a finite number above 0"),
         (lambda: Blocks(sigma_bounds=(2.0, 1.0)), r"sigma_bounds must be \(low, high\)"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, approx_fprime, minimize
+from scipy.optimize import approx_fprime, Bounds, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from gatewise import KernelGate, LinearGate, QuadraticGate
@@ -35,9 +35,7 @@ def test_loss_and_gradient(gate: ScoreGate) -> None:
     theta = np.random.default_rng(1).normal(size=gate.theta_shape(2))
     value, gradient = cross_entropy(theta, features, labels)
     assert value == pytest.approx(-np.mean(np.sum(labels * np.log(gate.weights(X, theta)), axis=1)))
-    numeric = approx_fprime(
-        theta.ravel(), lambda t: cross_entropy(t.reshape(theta.shape), features, labels)[0]
-    )
+    numeric = approx_fprime(theta.ravel(), lambda t: cross_entropy(t.reshape(theta.shape), features, labels)[0])
     np.testing.assert_allclose(gradient.ravel(), numeric, atol=1e-6)
 
 
@@ -108,9 +106,7 @@ def test_relabelling_experts_relabels_scores(seed: int) -> None:
     swapped = cross_entropy_fit(gate, X, labels[:, [1, 0, 2]], radius=50.0)
     np.testing.assert_allclose(swapped.theta, fit.theta[[1, 0]], atol=1e-6)
     cycled = cross_entropy_fit(gate, X, labels[:, [2, 0, 1]], radius=50.0)
-    np.testing.assert_allclose(
-        gate.weights(X, cycled.theta), gate.weights(X, fit.theta)[:, [2, 0, 1]], atol=1e-7
-    )
+    np.testing.assert_allclose(gate.weights(X, cycled.theta), gate.weights(X, fit.theta)[:, [2, 0, 1]], atol=1e-7)
 
 
 def test_intercept_alone_gives_the_log_odds() -> None:
@@ -150,9 +146,7 @@ def test_too_few_steps_warn_and_say_so() -> None:
     with pytest.warns(ConvergenceWarning, match="stopped after 1 steps with a gap of"):
         fit = cross_entropy_fit(gate, X, labels, radius=10.0, max_iter=1)
     assert not fit.converged
-    assert (
-        fit.objective - fit.gap <= cross_entropy_fit(gate, X, labels, radius=10.0).objective <= fit.objective
-    )
+    assert fit.objective - fit.gap <= cross_entropy_fit(gate, X, labels, radius=10.0).objective <= fit.objective
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def test_linear_experts_are_averaged_by_their_coefficients():
 
 def test_other_experts_keep_some_states_and_report_the_error():
     def net():
-        return MLPRegressor(hidden_layer_sizes=(4,), random_state=0, learning_rate_init=0.02).partial_fit(X[:2], y[:2])
+        return MLPRegressor(hidden_layer_sizes=(4,), random_state=0, learning_rate_init=0.02).partial_fit(
+            X[:2], y[:2]
+        )
 
     coarse, fine, exact = (evolve([net()], X, y, 1, n_snapshots=k) for k in (2, 20, 60))
     assert isinstance(coarse.averages[0], AveragedExpert)

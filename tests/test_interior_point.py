@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gatewise.aggregation import interior_point
-from gatewise.aggregation.interior_point import Quadratic, State, simplex_gap
+from gatewise.aggregation.interior_point import Quadratic, simplex_gap, State
 
 
 def never(gap: float, value: float) -> bool:
@@ -28,9 +28,7 @@ def test_gap_is_the_largest_gain_over_the_vertices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gradient, theta = rng.normal(size=(3, 4)), rng.dirichlet(np.ones(3), 4).T
     vertices = (np.eye(3)[:, list(choice)] for choice in product(range(3), repeat=4))
-    assert simplex_gap(gradient, theta) == pytest.approx(
-        max(np.sum(gradient * (theta - u)) for u in vertices)
-    )
+    assert simplex_gap(gradient, theta) == pytest.approx(max(np.sum(gradient * (theta - u)) for u in vertices))
 
 
 @given(seed=st.integers(0, 2**32 - 1), rank=st.integers(0, 6))
@@ -50,9 +48,7 @@ def test_end_of_the_path_agrees_with_slsqp(seed: int) -> None:
 
     def value(x: np.ndarray) -> float:
         theta = x.reshape(3, 4)
-        return interior_point.value_at(
-            problem, State(theta, theta, interior_point.gradient_at(problem, theta))
-        )
+        return interior_point.value_at(problem, State(theta, theta, interior_point.gradient_at(problem, theta)))
 
     sums = np.tile(np.eye(4), 3)
     rival = minimize(

@@ -77,7 +77,11 @@ def test_a_fit_can_be_replayed_by_hand(noise, shared, k):
     np.testing.assert_array_equal(router.leading_theta_, thetas[router.leading_])
 
 
-@pytest.mark.parametrize("gate", [gw.LinearGate(3, phi="sigmoid"), gw.QuadraticGate(3, k=2), gw.KernelGate(3, mesh=1.0, low=-1.0, high=1.0)], ids=lambda g: type(g).__name__)
+@pytest.mark.parametrize(
+    "gate",
+    [gw.LinearGate(3, phi="sigmoid"), gw.QuadraticGate(3, k=2), gw.KernelGate(3, mesh=1.0, low=-1.0, high=1.0)],
+    ids=lambda g: type(g).__name__,
+)
 def test_explicit_lists_of_every_kind_of_gate(gate):
     rng = np.random.default_rng(0)
     thetas = rng.normal(size=(40, *gate.theta_shape(2)))
@@ -156,7 +160,9 @@ def test_cross_entropy_projection():
     np.testing.assert_allclose(weights, GATE.weights(X, router.theta_))
 
 
-@pytest.mark.parametrize("gate", [gw.LinearGate(3, k=2, intercept=False), gw.LinearGate(3, phi="sigmoid", intercept=False)])
+@pytest.mark.parametrize(
+    "gate", [gw.LinearGate(3, k=2, intercept=False), gw.LinearGate(3, phi="sigmoid", intercept=False)]
+)
 def test_cross_entropy_refuses_gates_that_are_not_dense_softmax(gate):
     with pytest.raises(ValueError, match="projection|dense|softmax"):
         gw.RouterAggregator(DESIGN.experts, gate, NET, projection="cross_entropy", random_state=1).fit(X, Y)
@@ -188,7 +194,10 @@ def test_evolving_experts_are_averaged_over_time_with_their_gates(update_every, 
     if net is not NET:
         return
     rows = router.order_
-    state = [RunningMean(0.0).partial_fit(X[rows[:n1]], Y[rows[:n1]]), RunningMean(2.0).partial_fit(X[rows[:n1]], Y[rows[:n1]])]
+    state = [
+        RunningMean(0.0).partial_fit(X[rows[:n1]], Y[rows[:n1]]),
+        RunningMean(2.0).partial_fit(X[rows[:n1]], Y[rows[:n1]]),
+    ]
     F, at_probes = [], []
     probes = X[:10]
     for block in (range(n1, n1 + n2), range(n1 + n2, 150)):
@@ -203,9 +212,7 @@ def test_evolving_experts_are_averaged_over_time_with_their_gates(update_every, 
     _, weights, online = by_hand(router, GATE, all_thetas(NET), Gaussian(), aligned, np.zeros(150))
     np.testing.assert_allclose(router.online_predictions_, online, rtol=1e-9)
     gates = GATE.weights(probes, all_thetas(NET))  # (S, 10, 3)
-    expected = np.mean(
-        [np.einsum("s,snm,nm->n", weights[:, t], gates, at_probes[n2 + t]) for t in range(n3)], axis=0
-    )
+    expected = np.mean([np.einsum("s,snm,nm->n", weights[:, t], gates, at_probes[n2 + t]) for t in range(n3)], axis=0)
     np.testing.assert_allclose(router.predict(probes), expected, rtol=1e-9)
     time_averaged = np.mean(at_probes[n2:], axis=0)
     single = np.sum(GATE.weights(probes, router.theta_) * time_averaged, axis=1)
@@ -259,7 +266,9 @@ def test_particles_agree_with_a_fine_net():
     net = GATE.net(np.linspace(-3 + 3 / 14, 3 - 3 / 14, 14), d=2)
     blocks = Blocks(sigma=0.5)
     fine = gw.RouterAggregator(DESIGN.experts, GATE, net, blocks=blocks, random_state=4).fit(X, Y)
-    swarm = gw.RouterAggregator(DESIGN.experts, GATE, Particles(1000, radius=3.0), blocks=blocks, random_state=4).fit(X, Y)
+    swarm = gw.RouterAggregator(DESIGN.experts, GATE, Particles(1000, radius=3.0), blocks=blocks, random_state=4).fit(
+        X, Y
+    )
     gap = np.sqrt(np.mean((fine.online_predictions_ - swarm.online_predictions_) ** 2))
     assert gap < 0.05 * 0.5
     assert np.abs(fine.predict(X) - swarm.predict(X)).max() < 0.1

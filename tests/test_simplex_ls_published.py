@@ -21,9 +21,7 @@ def linear_design(X: Floats) -> tuple[Floats, Floats]:
 
 def nonlinear_design(X: Floats) -> tuple[Floats, Floats]:
     x1, x2 = X.T
-    F = np.column_stack(
-        [3 + 3 * x1 - 2 * x2, -2 - 2 * x1 + 3 * x2, 2.5 * np.sin(np.pi * x1 * x2) - 3 * x1 + 2 * x2]
-    )
+    F = np.column_stack([3 + 3 * x1 - 2 * x2, -2 - 2 * x1 + 3 * x2, 2.5 * np.sin(np.pi * x1 * x2) - 3 * x1 + 2 * x2])
     angle, radius = np.arctan2(x2, x1), np.hypot(x1, x2)
     angle = angle + 0.85 * np.sin(4.5 * radius + 1.8 * angle) + 0.35 * np.sin(4 * angle)
     return F, 7 * np.cos(angle[:, None] - np.pi * np.array([1, 1 / 3, -1 / 3]))

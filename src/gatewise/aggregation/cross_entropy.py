@@ -151,9 +151,7 @@ def _hessian(theta: Floats, features: Floats) -> Floats:
     return hessian.reshape(K * p, K * p)
 
 
-def _minimise(
-    features: Floats, labels: Floats, radius: float, tol: float, max_iter: int
-) -> tuple[_Point, int]:
+def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_iter: int) -> tuple[_Point, int]:
     """Newton's method on the coordinates that no bound holds back, projected onto the box."""
 
     def at(theta: Floats) -> _Point:

@@ -193,9 +193,7 @@ def _over_particles(
         bounds = setting.blocks.scale_bounds(calibration.y)
         scale = Calibration(calibration.rows, calibration.y, calibration.F, *bounds)
     rows, y, F = aggregation.rows, aggregation.y, aggregation.F
-    result = smc.run(
-        particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads
-    )
+    result = smc.run(particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads)
     pieces = [piece for epoch in result.epochs for piece in _epoch_pieces(setting, aggregation, path, epoch)]
     last = result.epochs[-1]
     leading = _leading(last.weights)
