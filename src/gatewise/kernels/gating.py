@@ -66,14 +66,7 @@ def _scores_tile(features: Floats, theta: Floats, s: int, scores: Floats) -> Non
 
 @compiled
 def _mask_tile(
-    scores: Floats,
-    values: Floats,
-    k: int,
-    best: Floats,
-    index: Floats,
-    last: Floats,
-    last_index: Floats,
-    out: Floats,
+    scores: Floats, values: Floats, k: int, best: Floats, index: Floats, last: Floats, last_index: Floats, out: Floats
 ) -> None:
     """out[m] = values[m] for the k experts of largest score, ties to the smaller index, and -inf for the others.
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.prefix import PREFIXES, best_of, peak_of, prefix_rows, sums_of, weight_of
+from gatewise.kernels.prefix import PREFIXES, all_of, best_of, peak_of, prefix_rows, sums_of, weight_of
 from gatewise.kernels.product import ProductTables, product_locate, product_prepare, product_work
 from gatewise.kernels.tile import TILE, Floats, Integers
 
@@ -64,31 +64,28 @@ def _shares_wild(
     return others, own, left
 
 
-@compiled_leaf
+@compiled
 def _spread(
-    tables: ProductTables,
-    rows: Integers,
-    active: Integers,
-    inner: int,
-    others: Floats,
-    left: Floats,
-    out: Floats,
+    tables: ProductTables, rows: Integers, active: Integers, inner: int, others: Floats, left: Floats, out: Floats
 ) -> None:
     """Divide what the candidates of one prefix give to the other experts among these."""
+    values, scores, lead, wild = tables.prefix, tables.prefix_score, tables.lead, tables.wild
     n_experts, k = tables.shape[2], tables.shape[3]
-    dense = k == n_experts
-    for t in range(out.shape[0]):
-        n_best = n_experts - 1 if dense else k
-        best_of(tables, rows, n_best, t, active)
-        kept = n_experts - 1 if dense else k - 1
-        peak = peak_of(tables, rows, active, kept, t)
+    for t in range(wild.size):
+        if k == n_experts:
+            kept = all_of(rows, active)
+        else:
+            best_of(scores, rows, k, t, active)
+            kept = k - 1
+        peak = peak_of(values, wild, rows, active, kept, t)
         for rank in range(kept):
-            out[t, active[rank]] += others[inner, t] * weight_of(tables, rows, active[rank], t, peak)
+            weight = weight_of(values, wild, rows, active[rank], t, peak)
+            out[t, active[rank]] += others[inner, t] * weight
         if left[inner, t] > 0.0:
-            peak = peak_of(tables, rows, active, k, t)
-            mass, _ = sums_of(tables, rows, active, k, t, peak)
+            peak = peak_of(values, wild, rows, active, k, t)
+            mass, _ = sums_of(values, wild, lead, rows, active, k, t, peak)
             for rank in range(k):
-                weight = weight_of(tables, rows, active[rank], t, peak)
+                weight = weight_of(values, wild, rows, active[rank], t, peak)
                 out[t, active[rank]] += left[inner, t] * weight / mass
 
 
