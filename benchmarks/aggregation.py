@@ -99,7 +99,7 @@ def projection(n: int, rounds: int) -> dict[str, Any]:
     problem = linear_problem((8, 6, 5), n)
     candidates = ProductCandidates(problem.factors)
     features, _, F = problem.blocks[1]
-    predictions, mean = whole(candidates, problem.blocks)
+    predictions, _ = whole(candidates, problem.blocks)
     tables: Any = candidates.tables(features, predictions, F)
     seconds = best_times(
         {

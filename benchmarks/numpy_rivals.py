@@ -22,13 +22,16 @@ class Problem:
 def plain(theta: np.ndarray, blocks: Any, bounds: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
     """As a user would write it: observation by observation, vectors over the candidates."""
 
+    size, n_free, p = theta.shape
+    flat = theta.reshape(-1, p)
+
     def residual(x: np.ndarray, y: float, f: np.ndarray) -> np.ndarray:
-        scores = np.concatenate([theta @ x, np.zeros((len(theta), 1))], axis=1)
+        scores = np.concatenate([(flat @ x).reshape(size, n_free), np.zeros((size, 1))], axis=1)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
         return y - weights @ f
 
-    return _online(residual, len(theta), blocks, bounds)
+    return _online(residual, size, blocks, bounds)
 
 
 def _online(residual: Any, size: int, blocks: Any, bounds: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
@@ -80,9 +83,7 @@ def with_product(problem: Problem, bounds: tuple[float, float]) -> tuple[np.ndar
         e, last = np.exp(features @ first.T), np.exp(features @ second.T)
         pull = e * (F[:, 1] - F[:, 0])[:, None] + (F[:, 1] - F[:, 2])[:, None]
         tables[id(features)] = (1.0 + e, pull, last, y - F[:, 1])
-    blocks = [
-        (range(len(y)), [tables[id(features)]] * len(y), F) for features, y, F in problem.blocks
-    ]
+    blocks = [(range(len(y)), [tables[id(features)]] * len(y), F) for features, y, F in problem.blocks]
 
     def residual(t: int, table: Any, _: np.ndarray) -> np.ndarray:
         mass, pull, last, gap = table

@@ -15,9 +15,7 @@ def gates(scores, values, k):
 
 def product_scores(factors):
     """(S, n, M) from M-1 factors (G_m, n): C order, the last factor fastest, and 0 for the reference."""
-    rows = [
-        np.stack([*combination, np.zeros_like(combination[0])], axis=-1) for combination in product(*factors)
-    ]
+    rows = [np.stack([*combination, np.zeros_like(combination[0])], axis=-1) for combination in product(*factors)]
     return np.array(rows)
 
 

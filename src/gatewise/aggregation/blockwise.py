@@ -46,8 +46,8 @@ def log_weight_path(
 
 def sweep(
     blocks: Blocks, n: int, n_candidates: int, sigma: Floats, log_prior: Floats | None, noise: Noise
-) -> tuple[Floats, Floats, Floats]:
-    """Online residuals (n,), log Z (n + 1,) and normalised final log weights (S,), as `kernels.aggregate.sweep`."""
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Online residuals (n,), log Z in two parts (n + 1,) and final log weights (S,), as `kernels.aggregate.sweep`."""
     top = np.full(n + 1, -np.inf)
     mass, weighted = np.zeros(n + 1), np.zeros(n + 1)
     log_weights = np.empty(n_candidates)
@@ -62,8 +62,8 @@ def sweep(
         weighted = weighted * factor
         weighted[:n] += np.einsum("st,st->t", weights[:, :n], residual)
         top = higher
-    log_z = np.log(mass) + top
-    return weighted[:n] / mass[:n], log_z, log_weights - log_z[n]
+    log_mass = np.log(mass)
+    return weighted[:n] / mass[:n], top, log_mass, log_weights - top[n] - log_mass[n]
 
 
 def mean_weights(
@@ -72,14 +72,15 @@ def mean_weights(
     sigma: Floats,
     log_prior: Floats | None,
     noise: Noise,
-    log_z: Floats,
+    top: Floats,
+    log_mass: Floats,
     edges: Integers,
 ) -> Floats:
     """Weights averaged over the times edges[j] <= t < edges[j + 1], (segments, S)."""
     out = np.empty((len(edges) - 1, n_candidates))
     for candidates, residual in blocks:
         path = log_weight_path(candidates, residual, sigma, log_prior, noise, n_candidates)
-        weights = np.exp(path - log_z)
+        weights = np.exp((path - top) - log_mass)
         for j in range(len(edges) - 1):
             out[j, candidates] = weights[:, edges[j] : edges[j + 1]].mean(axis=1)
     return out

@@ -82,12 +82,13 @@ class ListCandidates:
 
     @property
     def n_experts(self) -> int:
-        return self.theta.shape[1] + 1
+        return int(self.theta.shape[1]) + 1
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> "Tables | BlockTables":
         k = self.n_experts if self.k is None else self.k
-        largest = np.abs(self.theta).max(initial=0.0) * np.abs(features).max(initial=0.0) * features.shape[1]
-        _check_scores(np.array([largest]))
+        with np.errstate(over="ignore"):
+            largest = np.abs(self.theta).max() * np.abs(features).max() * features.shape[1]
+        _check_scores(largest)
         if self.log_phi is None:
             return explicit_tables(self.theta, features, y, F, k)
         return BlockTables(np.ascontiguousarray(self.theta), features, y, F, k, self.log_phi)
@@ -129,7 +130,7 @@ def _scores(theta: Floats, features: Floats) -> Floats:
     return out
 
 
-def _check_scores(scores: Floats) -> None:
+def _check_scores(scores: Floats | np.float64) -> None:
     if not np.isfinite(scores.sum()) and not np.isfinite(scores).all():
         raise ValueError("the scores overflow: features and theta are too large together; rescale the features")
 
@@ -138,7 +139,7 @@ def _relative(log_phi: LogPhi | None, scores: Floats) -> Floats:
     """log phi(score) - log phi(0): the reference's value becomes 0 without changing a gate."""
     if log_phi is None:
         return scores
-    values = np.asarray(log_phi(scores), dtype=np.float64) - float(log_phi(np.zeros(1))[0])
-    if not np.isfinite(values).all():
+    values, reference = np.asarray(log_phi(scores), dtype=np.float64), float(log_phi(np.zeros(1))[0])
+    if not (np.isfinite(values).all() and np.isfinite(reference)):
         raise ValueError("log_phi must be finite at every score; phi must be positive and must not overflow")
-    return values
+    return values - reference

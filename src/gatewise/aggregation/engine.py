@@ -1,7 +1,7 @@
 """The steps of `alg:general` as pure functions: calibrate, aggregate, project, and the aggregated gate.
 
-Every function takes candidates (see `candidates`), features (n, p) of the rows, responses y (n,), predictions F (n, M)
-of the routed experts, one row each at its time, and a number of threads that changes no bit of the result.
+Every function takes candidates (see `candidates`), features (n, p) of the rows, responses y (n,), and predictions
+F (n, M) of the routed experts, each row at its time. The number of threads changes no bit of a result.
 """
 
 from collections.abc import Sequence
@@ -87,13 +87,14 @@ def aggregate(
     code = _code(family)
     if isinstance(tables, BlockTables) or code is None:
         rest = (scales, prior, family)
-        residual, log_z, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
-        means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, log_z, cuts)
+        residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
+        means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, top, log_mass, cuts)
     else:
         setting = compiled.setting(candidates.size, scales, prior, *code)
         swept = compiled.sweep(tables, setting, n_threads)
-        residual, log_z, log_weights = swept.residual, swept.log_z, swept.log_weights
+        residual, top, log_mass, log_weights, _ = swept
         means = compiled.mean_weights(tables, setting, swept, cuts, n_threads)
+    log_z = top + log_mass
     if not np.isfinite(log_z).all():
         raise ValueError("y is so far from every candidate, in units of sigma, that its density overflows; rescale y")
     return Aggregation(y - residual, log_z, log_weights, means)
@@ -109,8 +110,8 @@ def project_l2(
 ) -> Projection:
     """The candidate nearest to a function with values target (Q,) at the rows; step (f).
 
-    argmin_s sum_q a_q (target_q - f(x_q; theta_s))^2, a (Q,) the quadrature weights, 1 / Q unless given; a candidate is
-    left as soon as it cannot win. With target = y this is empirical risk minimization over the candidates.
+    argmin_s sum_q a_q (target_q - f(x_q; theta_s))^2, a (Q,) the quadrature weights, 1 / Q unless given; a
+    candidate is left as soon as it cannot win. With target = y this is empirical risk minimization.
     """
     n = len(target)
     area = np.full(n, 1.0 / n) if quadrature is None else np.asarray(quadrature, dtype=np.float64)
@@ -150,7 +151,7 @@ def weight_path(
     noise: NoiseLike = "gaussian",
     log_prior: Floats | None = None,
 ) -> Floats:
-    """Weights of the chosen candidates before each row and after the last, (len(chosen), n + 1); log_z as aggregated."""
+    """Weights of chosen candidates before each row and after the last, (chosen, n + 1); log_z from `aggregate`."""
     tables = _tables(candidates, features, y, F)
     ids = np.asarray(chosen, dtype=np.int64)
     if ids.ndim != 1 or (ids.size and not 0 <= ids.min() <= ids.max() < candidates.size):

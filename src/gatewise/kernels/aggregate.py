@@ -5,17 +5,18 @@ result. Nothing of size S x n is made.
 """
 
 import math
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from gatewise.kernels.gating import TILE as ROWS
 from gatewise.kernels.gating import add_linear_softmax
+from gatewise.kernels.gating import TILE as ROWS
 from gatewise.kernels.mean_gate import mean_gate_units
 from gatewise.kernels.product import ProductTables
 from gatewise.kernels.rows import unit_of
 from gatewise.kernels.square import least_square_units, mean_square_units
-from gatewise.kernels.sweep import RISE, mean_weights_units, reference_units, sweep_units
+from gatewise.kernels.sweep import mean_weights_units, reference_units, RISE, sweep_units
 from gatewise.kernels.tables import count_candidates, count_rows, count_units
 from gatewise.kernels.threads import cut, run
 from gatewise.kernels.tile import Floats, Integers
@@ -27,14 +28,21 @@ SAFE = 30.0  # weights below exp(-SAFE) / S of the total are not summed
 class Sweep(NamedTuple):
     """Result of the first sweep over n observations and S candidates.
 
-    residual (n,): y_t - (online prediction of y_t); log_z (n + 1,): log of the sum of all weights before observation t,
-    the last entry after all of them; log_weights (S,): final, normalised; until: see `sweep_units`.
+    residual (n,): y_t - (online prediction of y_t); top + log_mass (n + 1,): log of the sum of all weights before
+    each observation and after the last, top a lower bound near it; log_weights (S,): final, normalised; until: see
+    `sweep_units`.
     """
 
     residual: Floats
-    log_z: Floats
+    top: Floats
+    log_mass: Floats
     log_weights: Floats
     until: Integers
+
+    @property
+    def log_z(self) -> Floats:
+        """Log normalisers, (n + 1,)."""
+        return np.asarray(self.top + self.log_mass)
 
 
 class Setting(NamedTuple):
@@ -47,10 +55,8 @@ class Setting(NamedTuple):
     flat: float
 
 
-def setting(
-    n_candidates: int, sigma: Floats | float, log_prior: Floats | None, code: int, df: float
-) -> Setting:
-    """sigma (S,) or one number for all; log_prior (S,), -inf excludes, None is uniform; code of the noise and its df."""
+def setting(n_candidates: int, sigma: Floats | float, log_prior: Floats | None, code: int, df: float) -> Setting:
+    """sigma (S,) or one number for all; log_prior (S,), -inf excludes, None is uniform; the noise's code and df."""
     scales = np.ascontiguousarray(np.atleast_1d(sigma), dtype=np.float64)
     prior = np.empty(0) if log_prior is None else np.ascontiguousarray(log_prior, dtype=np.float64)
     return Setting(scales, prior, code, float(df), -math.log(n_candidates))
@@ -95,13 +101,15 @@ def sweep(tables: Tables, weighing: Setting, n_threads: int = 1, margin: float |
         sweep_units(tables, start, stop, *weighing, margin, totals[piece], log_weights, until)
 
     run(task, pieces, n_threads)
-    top = totals[:, 0].max(axis=0)
-    factor = np.exp(totals[:, 0] - top)
-    mass = (factor * totals[:, 1]).sum(axis=0)
-    residual = (factor * totals[:, 2]).sum(axis=0)[:n] / mass[:n]
-    log_z = np.log(mass) + top + RISE
-    log_weights -= log_z[n]
-    return Sweep(residual, log_z, log_weights, until)
+    with np.errstate(invalid="ignore", divide="ignore"):  # every density 0 in double precision: NaN, for the caller
+        top = totals[:, 0].max(axis=0)
+        factor = np.exp(totals[:, 0] - top)
+        mass = (factor * totals[:, 1]).sum(axis=0)
+        residual = (factor * totals[:, 2]).sum(axis=0)[:n] / mass[:n]
+        log_mass = np.log(mass) + RISE
+        log_weights -= top[n]
+        log_weights -= log_mass[n]
+    return Sweep(residual, top, log_mass, log_weights, until)
 
 
 def mean_weights(
@@ -118,7 +126,7 @@ def mean_weights(
     out = np.empty((len(edges) - 1, n_candidates))
 
     def task(_: int, start: int, stop: int) -> None:
-        mean_weights_units(tables, start, stop, *weighing, margin, swept.log_z, swept.until, edges, out)
+        mean_weights_units(tables, start, stop, *weighing, margin, swept.top, swept.log_mass, swept.until, edges, out)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -161,22 +169,17 @@ def _reference(tables: Tables, weighing: Setting) -> Floats:
     `sweep_units` raises it.
     """
     n, n_candidates = count_rows(tables), count_candidates(tables)
-    stripes = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // 64)) + 1).astype(
-        np.int64
-    )
-    best = []
-    for start, stop in zip(stripes[:-1], stripes[1:], strict=True):
-        merit: Any = 0.0
-        if weighing.log_prior.size:
-            merit = weighing.log_prior[start:stop]
-        if weighing.sigma.size > 1:
-            merit = (
-                merit - n * np.log(weighing.sigma[start:stop])
-                if weighing.log_prior.size
-                else -weighing.sigma[start:stop]
-            )
-        best.append(int(start) + int(np.argmax(merit)))
+    stripes = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // 64)) + 1).astype(np.int64)
+    best = [start + _best_in(weighing, start, stop, n) for start, stop in pairwise(stripes.tolist())]
     units = np.unique([unit_of(tables, s) for s in best]).astype(np.int64)
     reference = np.full(n + 1, -np.inf)
     reference_units(tables, units, *weighing, reference)
     return reference
+
+
+def _best_in(weighing: Setting, start: int, stop: int, n: int) -> int:
+    """argmax over start to stop of log prior - n log sigma."""
+    sigma, prior = weighing.sigma[start:stop], weighing.log_prior[start:stop]
+    if weighing.sigma.size == 1:
+        return int(np.argmax(prior)) if prior.size else 0
+    return int(np.argmax(prior - n * np.log(sigma))) if prior.size else int(np.argmin(sigma))

@@ -1,7 +1,7 @@
 """How a function becomes machine code here: compiled on first call, kept on disk."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast, TypeVar
 
 from numba import njit
 

@@ -2,10 +2,9 @@
 
 import math
 
-
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.logarithm import log_from_one
-from gatewise.kernels.tile import TILE, Floats
+from gatewise.kernels.tile import Floats, TILE
 
 GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T = 0, 1, 2
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.tile import TILE, Floats, Integers
+from gatewise.kernels.tile import Floats, Integers, TILE
 
 
 class ExplicitTables(NamedTuple):
@@ -108,9 +108,7 @@ def _keep_best(scores: Floats, k: int, rank: Floats, active: Floats) -> None:
 
 
 @compiled_leaf
-def _mix(
-    scores: Floats, F: Floats, y: float, t: int, top: Floats, mass: Floats, row: int, out: Floats
-) -> None:
+def _mix(scores: Floats, F: Floats, y: float, t: int, top: Floats, mass: Floats, row: int, out: Floats) -> None:
     """out[row] = sum_m e_m (y - F[t, m]) / sum_m e_m with e_m = exp(scores[m] - their maximum)."""
     n_experts = scores.shape[0]
     for i in range(TILE):
@@ -131,9 +129,7 @@ def _mix(
 
 
 @compiled
-def explicit_residuals(
-    tables: ExplicitTables, work: ExplicitWork, start: int, stop: int, out: Floats
-) -> None:
+def explicit_residuals(tables: ExplicitTables, work: ExplicitWork, start: int, stop: int, out: Floats) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
     features, y, F, k = tables.features, tables.y, tables.F, tables.shape[1]
     theta, scores, active, rank = work.theta, work.scores, work.active, work.rank

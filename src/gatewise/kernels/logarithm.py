@@ -1,7 +1,7 @@
 """log(x) for x >= 1 as straight-line arithmetic, which the compiler can vectorise; see `exponential`."""
 
 from gatewise.kernels.compiled import compiled_fma
-from gatewise.kernels.exponential import LN2_HIGH, LN2_LOW, ROUND, _bits, _number
+from gatewise.kernels.exponential import _bits, _number, LN2_HIGH, LN2_LOW, ROUND
 
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2): exponents are counted from there
 ROUND_BITS = 0x4338000000000000  # the bits of ROUND: an integer added to them is added to the number
@@ -29,4 +29,5 @@ def log_from_one(x: float) -> float:
     p = p * z + A2
     p = p * z + A1
     p = p * z + A0
-    return exponent * LN2_HIGH + (exponent * LN2_LOW + (2.0 * s + s * z * p))
+    value: float = exponent * LN2_HIGH + (exponent * LN2_LOW + (2.0 * s + s * z * p))
+    return value

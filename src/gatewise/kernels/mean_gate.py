@@ -4,9 +4,9 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.prefix import PREFIXES, all_of, best_of, peak_of, prefix_rows, sums_of, weight_of
-from gatewise.kernels.product import ProductTables, product_locate, product_prepare, product_work
-from gatewise.kernels.tile import TILE, Floats, Integers
+from gatewise.kernels.prefix import best_of, peak_of, prefix_rows, PREFIXES, sums_of, weight_of
+from gatewise.kernels.product import product_locate, product_prepare, product_work, ProductTables
+from gatewise.kernels.tile import Floats, Integers, TILE
 
 
 @compiled_sum
@@ -65,39 +65,36 @@ def _shares_wild(
 
 
 @compiled
-def _spread(
-    tables: ProductTables, rows: Integers, active: Integers, inner: int, others: Floats, left: Floats, out: Floats
-) -> None:
-    """Divide what the candidates of one prefix give to the other experts among these."""
+def _spread(tables: ProductTables, rows: Integers, inner: int, others: Floats, left: Floats, out: Floats) -> None:
+    """Divide what the candidates of one prefix give to the experts of its places among these."""
     values, scores, lead, wild = tables.prefix, tables.prefix_score, tables.lead, tables.wild
-    n_experts, k = tables.shape[2], tables.shape[3]
+    k, active = tables.shape[3], np.arange(rows.size)
+    reference = rows.size - 1  # its place; its label is one more, since the last factor's expert comes before it
     for t in range(wild.size):
-        if k == n_experts:
-            kept = all_of(rows, active)
-        else:
+        if k <= rows.size:
             best_of(scores, rows, k, t, active)
-            kept = k - 1
-        peak = peak_of(values, wild, rows, active, kept, t)
-        for rank in range(kept):
-            weight = weight_of(values, wild, rows, active[rank], t, peak)
-            out[t, active[rank]] += others[inner, t] * weight
+        peak = peak_of(values, wild, rows, active, k - 1, t)
+        for rank in range(k - 1):
+            place = active[rank]
+            weight = weight_of(values, wild, rows[place], t, peak)
+            out[t, place + (place == reference)] += others[inner, t] * weight
         if left[inner, t] > 0.0:
             peak = peak_of(values, wild, rows, active, k, t)
             mass, _ = sums_of(values, wild, lead, rows, active, k, t, peak)
             for rank in range(k):
-                weight = weight_of(values, wild, rows, active[rank], t, peak)
-                out[t, active[rank]] += left[inner, t] * weight / mass
+                place = active[rank]
+                weight = weight_of(values, wild, rows[place], t, peak)
+                out[t, place + (place == reference)] += left[inner, t] * weight / mass
 
 
 @compiled
 def _spread_block(tables: ProductTables, block: int, others: Floats, left: Floats, out: Floats) -> None:
     """`_spread` for the prefixes of a block, which then starts anew."""
     rows = np.empty(tables.length.size, np.int64)
-    active = np.empty(tables.shape[2], np.int64)
     for inner in range(PREFIXES):
         if block * PREFIXES + inner < tables.shape[1]:
             prefix_rows(tables.start, tables.length, block * PREFIXES + inner, rows)
-            _spread(tables, rows, active, inner, others, left, out)
+            _spread(tables, rows, inner, others, left, out)
     others[:] = 0.0
     left[:] = 0.0
 

@@ -6,7 +6,7 @@ last and the reference, the residual of a candidate at one observation is
 
     y - sum_m g_m F_m = (y - F_last) + H / (D + E_last),
 
-where D and H belong to the prefix (i_1, ..., i_{M-2}) and E_last to i_{M-1}: no exponential and no array of size S x n.
+where D and H belong to the prefix (i_1, ..., i_{M-2}) and E_last to i_{M-1}: no exponential, no array S x n.
 An observation where E is too far from 1 for that is "wild": there the tables hold logarithms.
 """
 
@@ -16,8 +16,8 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.prefix import PREFIXES, fill_prefix
-from gatewise.kernels.tile import TILE, Floats, Integers
+from gatewise.kernels.prefix import fill_prefix, PREFIXES
+from gatewise.kernels.tile import Floats, Integers, TILE
 
 QUARTER = TILE // 4
 
@@ -26,8 +26,9 @@ class ProductTables(NamedTuple):
     """What the kernels read about a product net; T tiles of the last factor, n observations, M experts.
 
     last (T, n, TILE): E, or log E where wild; last_score: the scores alike, empty when every expert is active;
-    prefix (sum of the other factors' lengths, n) and prefix_score: the same for the other factors, one after another;
-    start, length (M-2,): where a factor's rows begin, and how many; gap (n,): y - F_last; lead (M, n): F_last - F_m;
+    prefix (rows, n) and prefix_score: the same for the points of the other factors, one factor after another, and the
+    reference; start, length (M-1,): where a factor's rows begin, and how many; gap (n,): y - F_last;
+    lead (M-1, n): F_last - F_m for the experts of those factors and the reference;
     wild (n,): 1 or 0; shape (4,): length of the last factor, number of prefixes, M, K.
     """
 
@@ -46,8 +47,8 @@ class ProductTables(NamedTuple):
 class ProductWork(NamedTuple):
     """Sums over the experts of a few neighbouring prefixes, (PREFIXES, n) each, and what they belong to.
 
-    mass: D; pull: H; bar: the score that the last factor's expert must exceed to be active; rest: the residual when it
-    is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile, prefix within the block.
+    mass: D; pull: H; bar: the score that the last factor's expert must exceed to be active; rest: the residual when
+    it is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile, prefix in the block.
     """
 
     mass: Floats
@@ -122,9 +123,7 @@ def product_residuals(tables: ProductTables, work: ProductWork, start: int, stop
 
 
 @compiled_leaf
-def _mix(
-    last: Floats, tile: int, t: int, gap: float, mass: float, pull: float, row: int, out: Floats
-) -> None:
+def _mix(last: Floats, tile: int, t: int, gap: float, mass: float, pull: float, row: int, out: Floats) -> None:
     """out[row, i] = gap + pull / (mass + last[tile, t, i]), with one division for four lanes.
 
     Divisions are the dearest part of the whole library. 1 / a = b c d / (a b c d), and so on; the product of four
@@ -181,9 +180,7 @@ def _mix_wild(
 
 
 @compiled_leaf
-def _replace_inactive(
-    last_score: Floats, tile: int, t: int, bar: float, rest: float, row: int, out: Floats
-) -> None:
+def _replace_inactive(last_score: Floats, tile: int, t: int, bar: float, rest: float, row: int, out: Floats) -> None:
     """The residual of the others alone where the last factor's expert is not among the best K."""
     for i in range(TILE):
         out[row, i] = out[row, i] if last_score[tile, t, i] > bar else rest

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from gatewise.kernels.compiled import compiled
-from gatewise.kernels.product import ProductTables
 from gatewise.kernels.prefix import PREFIXES
+from gatewise.kernels.product import ProductTables
 from gatewise.kernels.tables import count_rows, count_units
-from gatewise.kernels.tile import SPAN, TILE, Floats, Integers
-from gatewise.kernels.units import Tables, locate, make_work, prepare, residuals
+from gatewise.kernels.tile import Floats, Integers, SPAN, TILE
+from gatewise.kernels.units import locate, make_work, prepare, residuals, Tables
 
 BLOCK = 2_000_000  # residuals held at a time
 

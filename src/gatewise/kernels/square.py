@@ -3,8 +3,8 @@
 import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.tile import SPAN, TILE, Floats
-from gatewise.kernels.units import Tables, locate, make_work, prepare, residuals
+from gatewise.kernels.tile import Floats, SPAN, TILE
+from gatewise.kernels.units import locate, make_work, prepare, residuals, Tables
 
 
 @compiled_leaf
@@ -34,10 +34,10 @@ def mean_square_units(tables: Tables, n: int, start: int, stop: int, out: Floats
 
 @compiled_leaf
 def _can_win(total: Floats, count: int, best: float) -> bool:
+    able = 0
     for i in range(count):
-        if total[i] <= best:
-            return True
-    return False
+        able += 1 if total[i] <= best else 0
+    return able > 0
 
 
 @compiled

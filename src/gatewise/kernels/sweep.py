@@ -13,8 +13,8 @@ import numpy as np
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
 from gatewise.kernels.density import add_log_density, set_noise
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.tile import SPAN, TILE, Floats, Integers
-from gatewise.kernels.units import Tables, locate, make_work, prepare, residuals
+from gatewise.kernels.tile import Floats, Integers, SPAN, TILE
+from gatewise.kernels.units import locate, make_work, prepare, residuals, Tables
 
 RISE = 8.0  # how far log weights may exceed the reference before it is raised
 
@@ -43,7 +43,7 @@ def _count_above(log_weight: Floats, bar: float) -> int:
 
 @compiled_leaf
 def _largest(log_weight: Floats) -> float:
-    top = log_weight[0]
+    top: float = log_weight[0]
     for i in range(1, TILE):
         top = max(top, log_weight[i])
     return top
@@ -113,7 +113,7 @@ def sweep_units(
     """Sums over the candidates of units start to stop before each observation, and their final log weights.
 
     totals (3, n + 1): reference r_t (given: a lower bound of log Z_t), sum of exp(log w - r_t - RISE), and the same
-    times the residual; log_weights (S,); until (units,): the first time from which on a unit's weights are negligible.
+    times the residual; log_weights (S,); until (units,): the time from which on a unit's weights are negligible.
     """
     n = totals.shape[1] - 1
     work = make_work(tables)
@@ -144,9 +144,10 @@ def sweep_units(
 
 
 @compiled_leaf
-def _add_weights(log_weight: Floats, log_z: float, total: Floats) -> None:
+def _add_weights(log_weight: Floats, top: float, log_mass: float, total: Floats) -> None:
+    """total += weights; log Z comes in two parts, the first near the log weights, so that no digit is lost."""
     for i in range(TILE):
-        x = log_weight[i] - log_z
+        x = (log_weight[i] - top) - log_mass
         total[i] += exp_nonpositive(x if x < 0.0 else 0.0)
 
 
@@ -161,14 +162,16 @@ def mean_weights_units(
     df: float,
     flat: float,
     margin: float,
-    log_z: Floats,
+    top: Floats,
+    log_mass: Floats,
     until: Integers,
     edges: Integers,
     out: Floats,
 ) -> None:
     """out[j, s] = mean over edges[j] <= t < edges[j + 1] of the weight of candidate s before observation t.
 
-    log_z (n + 1,), until (units,) from `sweep_units`, edges (segments + 1,), out (segments, S) holding zeros.
+    top + log_mass (n + 1,): log Z, top a lower bound; until (units,) from `sweep_units`;
+    edges (segments + 1,); out (segments, S).
     """
     work = make_work(tables)
     residual, log_weight, total = np.zeros((SPAN, TILE)), np.empty(TILE), np.empty(TILE)
@@ -179,7 +182,7 @@ def mean_weights_units(
             continue
         prepare(tables, work, unit)
         _open_tile(first, count, sigma, log_prior, code, df, flat, log_weight, scale, offset)
-        alive = _count_above(log_weight, log_z[0] - margin)
+        alive = _count_above(log_weight, top[0] - margin)
         for j in range(edges.size - 1):
             total[:] = 0.0
             stop_t = min(edges[j + 1], until[unit])
@@ -188,8 +191,8 @@ def mean_weights_units(
                 residuals(tables, work, begin, end, residual)
                 for row in range(end - begin):
                     if alive > 0:
-                        _add_weights(log_weight, log_z[begin + row], total)
-                    bar = log_z[begin + row + 1] - margin
+                        _add_weights(log_weight, top[begin + row], log_mass[begin + row], total)
+                    bar = top[begin + row + 1] - margin
                     alive = add_log_density(code, df, residual, row, scale, offset, bar, log_weight)
             for i in range(count):
                 out[j, first + i] = total[i] / (edges[j + 1] - edges[j])

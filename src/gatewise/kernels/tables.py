@@ -8,15 +8,13 @@ import numpy as np
 from gatewise.kernels.explicit import ExplicitTables
 from gatewise.kernels.prefix import PREFIXES
 from gatewise.kernels.product import ProductTables
-from gatewise.kernels.tile import TILE, Floats
+from gatewise.kernels.tile import Floats, TILE
 from gatewise.kernels.units import Tables
 
 WIDEST = 150.0  # the product of four sums of E, and its inverse, stay normal numbers
 
 
-def product_tables(
-    scores: Sequence[Floats], values: Sequence[Floats], y: Floats, F: Floats, k: int
-) -> ProductTables:
+def product_tables(scores: Sequence[Floats], values: Sequence[Floats], y: Floats, F: Floats, k: int) -> ProductTables:
     """Tables of a product net.
 
     scores: M-1 arrays (G_m, n); values: log phi(score) - log phi(0) alike (the scores themselves when phi = exp);
@@ -24,19 +22,18 @@ def product_tables(
     """
     n, n_experts = F.shape
     wild = _wild(values, k == n_experts)
-    empty = np.empty((0, 0))
-    stacked = _in_range(np.concatenate(values[:-1]), wild) if n_experts > 2 else empty
-    ranked = np.ascontiguousarray(np.concatenate(scores[:-1])) if n_experts > 2 else empty
-    length = np.array([len(v) for v in values[:-1]], dtype=np.int64)
+    reference = np.zeros((1, n))
+    length = np.array([len(v) for v in (*values[:-1], reference)], dtype=np.int64)
+    others = np.delete(F, n_experts - 2, axis=1)
     return ProductTables(
         last=_tiles(_in_range(values[-1], wild), 1.0),
         last_score=_tiles(scores[-1], 0.0) if k < n_experts else np.empty((0, 0, 0)),
-        prefix=stacked,
-        prefix_score=ranked,
+        prefix=_in_range(np.concatenate([*values[:-1], reference]), wild),
+        prefix_score=np.concatenate([*scores[:-1], reference]) if k < n_experts else np.empty((0, 0)),
         start=np.cumsum(length) - length,
         length=length,
         gap=y - F[:, n_experts - 2],
-        lead=np.ascontiguousarray((F[:, n_experts - 2, None] - F).T),
+        lead=np.ascontiguousarray((F[:, n_experts - 2, None] - others).T),
         wild=wild.astype(np.int64),
         shape=np.array([len(values[-1]), prod(length.tolist()), n_experts, k], dtype=np.int64),
     )

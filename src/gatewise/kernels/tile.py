@@ -9,4 +9,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 TILE = 64
-SPAN = 16  # observations per call: what a call costs is shared by TILE x SPAN residuals, which fit the first-level cache
+SPAN = (
+    16  # observations per call: what a call costs is shared by TILE x SPAN residuals, which fit the first-level cache
+)

@@ -9,24 +9,24 @@ from typing import Any, TypeAlias
 from numba.extending import overload
 
 from gatewise.kernels.explicit import (
-    ExplicitTables,
     explicit_locate,
     explicit_prepare,
     explicit_residuals,
     explicit_work,
+    ExplicitTables,
 )
 from gatewise.kernels.product import (
-    ProductTables,
     product_locate,
     product_prepare,
     product_residuals,
     product_work,
+    ProductTables,
 )
 from gatewise.kernels.tile import Floats
 
 Tables: TypeAlias = ProductTables | ExplicitTables
 
-KINDS = {
+KINDS: dict[type, tuple[Any, Any, Any, Any]] = {
     ProductTables: (product_work, product_locate, product_prepare, product_residuals),
     ExplicitTables: (explicit_work, explicit_locate, explicit_prepare, explicit_residuals),
 }
@@ -53,25 +53,42 @@ def residuals(tables: Tables, work: Any, start: int, stop: int, out: Floats) -> 
     KINDS[type(tables)][3](tables, work, start, stop, out)
 
 
+# In compiled code the type of the tables decides; the bodies name the arguments because the compiler matches them.
 @overload(make_work, strict=False)
 def _make_work(tables: Any) -> Any:
     chosen = KINDS[tables.instance_class][0]
-    return lambda tables: chosen(tables)
+
+    def call(tables: Any) -> Any:
+        return chosen(tables)
+
+    return call
 
 
 @overload(locate, strict=False)
 def _locate(tables: Any, unit: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class][1]
-    return lambda tables, unit: chosen(tables, unit)
+
+    def call(tables: Any, unit: Any) -> Any:
+        return chosen(tables, unit)
+
+    return call
 
 
 @overload(prepare, strict=False)
 def _prepare(tables: Any, work: Any, unit: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class][2]
-    return lambda tables, work, unit: chosen(tables, work, unit)
+
+    def call(tables: Any, work: Any, unit: Any) -> Any:
+        return chosen(tables, work, unit)
+
+    return call
 
 
 @overload(residuals, strict=False)
 def _residuals(tables: Any, work: Any, start: Any, stop: Any, out: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class][3]
-    return lambda tables, work, start, stop, out: chosen(tables, work, start, stop, out)
+
+    def call(tables: Any, work: Any, start: Any, stop: Any, out: Any) -> Any:
+        return chosen(tables, work, start, stop, out)
+
+    return call
