@@ -16,6 +16,8 @@ from gatewise.kernels.exponential import exp_nonpositive
 Floats = NDArray[np.float64]
 LANES = 64
 SQUARE, ABSOLUTE, GIVEN = 0, 1, 2
+LOSSES = {"square": SQUARE, "absolute": ABSOLUTE}
+NO_SLOPES = np.zeros((1, 1))
 
 
 class Fours(NamedTuple):
@@ -40,7 +42,7 @@ class Work(NamedTuple):
 
 
 @compiled
-def _fours(features: Floats, y: Floats, F: Floats) -> Fours:
+def as_fours(features: Floats, y: Floats, F: Floats) -> Fours:
     n, p = features.shape
     out = Fours(np.zeros((n + -n % 4, p + -p % 4)), np.zeros((n + -n % 4, F.shape[1])))
     for t in range(n):
@@ -52,7 +54,7 @@ def _fours(features: Floats, y: Floats, F: Floats) -> Fours:
 
 
 @compiled
-def _work(n_free: int, p: int) -> Work:
+def lanes_work(n_free: int, p: int) -> Work:
     p4 = p + -p % 4
     return Work(
         np.zeros((n_free, p4, LANES)),
@@ -68,7 +70,7 @@ def _work(n_free: int, p: int) -> Work:
 
 
 @compiled
-def _load(theta: Floats, first: int, count: int, out: Floats) -> None:
+def load_lanes(theta: Floats, first: int, count: int, out: Floats) -> None:
     """out[m, j, i] = theta[first + i, m, j]; lanes beyond the last candidate keep finite values and are not read."""
     for m in range(theta.shape[1]):
         for j in range(theta.shape[2]):
@@ -77,7 +79,7 @@ def _load(theta: Floats, first: int, count: int, out: Floats) -> None:
 
 
 @compiled_fma
-def _scores(theta: Floats, features: Floats, t: int, scores: Floats) -> None:
+def scores_of_four(theta: Floats, features: Floats, t: int, scores: Floats) -> None:
     """scores[r, m] = sum_j features[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
     n_free = theta.shape[0]
     for m in range(n_free):
@@ -152,7 +154,7 @@ def _residual(miss: Floats, t: int, scores: Floats, top: Floats, scale: Floats, 
 
 
 @compiled_fma
-def _loss(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
+def losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
     """Add rho(r) to value and put rho'(r) into slope, rho(r) = r^2 or |r|."""
     for r in range(4):
         if loss == SQUARE:
@@ -166,7 +168,7 @@ def _loss(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
 
 
 @compiled
-def _given(slopes: Floats, first: int, t: int, slope: Floats) -> None:
+def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
     """slope[r, i] = slopes[first + i, t + r]; 0 beyond the last observation."""
     for r in range(4):
         for i in range(min(LANES, slopes.shape[0] - first)):
@@ -184,7 +186,7 @@ def _pull(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats,
 
 
 @compiled_fma
-def _add_outer(features: Floats, t: int, pull: Floats, grad: Floats) -> None:
+def add_outer(features: Floats, t: int, pull: Floats, grad: Floats) -> None:
     """grad[m, j] += sum_r pull[r, m] features[t + r, j] over four observations r."""
     for m in range(grad.shape[0]):
         for j in range(0, grad.shape[1], 4):
@@ -206,13 +208,13 @@ def softmax_residuals(theta: Floats, features: Floats, y: Floats, F: Floats, k: 
 
     theta (S, M-1, p), features (n, p), y (n,), F (n, M), out (S, n).
     """
-    rows = _fours(features, y, F)
-    work = _work(theta.shape[1], theta.shape[2])
+    rows = as_fours(features, y, F)
+    work = lanes_work(theta.shape[1], theta.shape[2])
     for first in range(0, theta.shape[0], LANES):
         count = min(LANES, theta.shape[0] - first)
-        _load(theta, first, count, work.theta)
+        load_lanes(theta, first, count, work.theta)
         for t in range(0, y.size, 4):
-            _scores(work.theta, rows.features, t, work.scores)
+            scores_of_four(work.theta, rows.features, t, work.scores)
             if k < F.shape[1]:
                 _keep_best(work.scores, k, work.top, work.pull)
             _residual(rows.miss, t, work.scores, work.top, work.scale, work.residual)
@@ -230,24 +232,41 @@ def softmax_value_and_grad(
     theta (S, M-1, p), features (n, p), y (n,), F (n, M), value (S,), grad (S, M-1, p). ``loss`` is SQUARE or
     ABSOLUTE; with GIVEN the rho'(r_si) are taken from ``slopes`` (S, n) and value is 0.
     """
-    rows = _fours(features, y, F)
-    work = _work(theta.shape[1], theta.shape[2])
+    rows = as_fours(features, y, F)
+    work = lanes_work(theta.shape[1], theta.shape[2])
     for first in range(0, theta.shape[0], LANES):
         count = min(LANES, theta.shape[0] - first)
-        _load(theta, first, count, work.theta)
+        load_lanes(theta, first, count, work.theta)
         work.value[:] = 0.0
         work.grad[:] = 0.0
         for t in range(0, y.size, 4):
-            _scores(work.theta, rows.features, t, work.scores)
+            scores_of_four(work.theta, rows.features, t, work.scores)
             _residual(rows.miss, t, work.scores, work.top, work.scale, work.residual)
             if loss == GIVEN:
-                _given(slopes, first, t, work.slope)
+                given_slopes(slopes, first, t, work.slope)
             else:
-                _loss(loss, work.residual, work.value, work.slope)
+                losses(loss, work.residual, work.value, work.slope)
             _pull(rows.miss, t, work.scores, work.scale, work.residual, work.slope, work.pull)
-            _add_outer(rows.features, t, work.pull, work.grad)
+            add_outer(rows.features, t, work.pull, work.grad)
         for i in range(count):
             value[first + i] = work.value[i]
             for m in range(theta.shape[1]):
                 for j in range(theta.shape[2]):
                     grad[first + i, m, j] = work.grad[m, j, i]
+
+
+def value_and_grad(
+    theta: Floats, features: Floats, y: Floats, F: Floats, loss: str = "square"
+) -> tuple[Floats, Floats]:
+    """Sums of losses of the residuals of dense softmax gates, (S,), and their gradients, (S, M-1, p).
+
+    sum_i rho(y_i - sum_m g_m(x_i; theta_s) F_im) with rho(r) = r^2 for ``"square"`` and |r| for ``"absolute"``.
+    theta (S, M-1, p), features (n, p), y (n,), F (n, M), all contiguous float64.
+
+    >>> value, grad = value_and_grad(np.zeros((1, 1, 1)), np.ones((1, 1)), np.ones(1), np.array([[0.0, 4.0]]))
+    >>> value, grad.ravel()  # prediction 2, residual -1, d residual / d theta = 1
+    (array([1.]), array([-2.]))
+    """
+    value, grad = np.empty(len(theta)), np.empty(theta.shape)
+    softmax_value_and_grad(theta, features, y, F, LOSSES[loss], NO_SLOPES, value, grad)
+    return value, grad

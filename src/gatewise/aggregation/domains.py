@@ -1,0 +1,72 @@
+"""Priors of the particles: uniform on a box of scores' parameters, uniform on one simplex per centre."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Box:
+    """theta uniform on [-radius, radius]^(r x c); the position is theta itself."""
+
+    radius: float
+
+    def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+        return rng.uniform(-self.radius, self.radius, (size, *shape))
+
+    def theta(self, position: Floats) -> Floats:
+        return position
+
+    def log_prior(self, position: Floats) -> Floats:
+        """The log density of positions up to a constant, (S,)."""
+        return np.zeros(len(position))
+
+    def pull(self, position: Floats, grad: Floats) -> Floats:
+        """The gradient of log prior + log likelihood in the position, of the likelihood's gradient in theta."""
+        return grad
+
+    def fold(self, position: Floats, direction: Floats) -> tuple[Floats, Floats]:
+        """Reflect at the walls: a path of any length, as light between mirrors."""
+        outside = np.abs(position) > self.radius
+        if not outside.any():
+            return position, direction
+        along = np.mod(position + self.radius, 4.0 * self.radius)
+        back = along > 2.0 * self.radius
+        folded = np.where(back, 4.0 * self.radius - along, along) - self.radius
+        inside = np.clip(folded, -self.radius, self.radius)  # against rounding
+        return np.where(outside, inside, position), np.where(outside & back, -direction, direction)
+
+
+@dataclass(frozen=True)
+class Simplices:
+    """theta (M, C), each column uniform on the simplex; the position holds log(theta_m / theta_M), (M-1, C).
+
+    The uniform law has the density prod_m theta_m in these coordinates, for each column.
+    """
+
+    def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+        log_gamma = np.log(rng.standard_exponential((size, *shape)))
+        return log_gamma[:, :-1] - log_gamma[:, -1:]
+
+    def theta(self, position: Floats) -> Floats:
+        return np.exp(self._log_theta(position))
+
+    def log_prior(self, position: Floats) -> Floats:
+        return np.asarray(self._log_theta(position).sum(axis=(1, 2)))
+
+    def pull(self, position: Floats, grad: Floats) -> Floats:
+        theta = self.theta(position)
+        centred = grad - (theta * grad).sum(axis=1, keepdims=True)
+        return theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1]
+
+    def fold(self, position: Floats, direction: Floats) -> tuple[Floats, Floats]:
+        return position, direction
+
+    @staticmethod
+    def _log_theta(position: Floats) -> Floats:
+        reference = np.zeros((len(position), 1, position.shape[2]))
+        return np.asarray(log_softmax(np.concatenate([position, reference], axis=1), axis=1))
