@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from gatewise.kernels.reflect import reflect
+
 Floats = NDArray[np.float64]
 
 
@@ -29,16 +31,9 @@ class Box:
         """The gradient of log prior + log likelihood in the position, of the likelihood's gradient in theta."""
         return grad
 
-    def fold(self, position: Floats, direction: Floats) -> tuple[Floats, Floats]:
-        """Reflect at the walls: a path of any length, as light between mirrors."""
-        outside = np.abs(position) > self.radius
-        if not outside.any():
-            return position, direction
-        along = np.mod(position + self.radius, 4.0 * self.radius)
-        back = along > 2.0 * self.radius
-        folded = np.where(back, 4.0 * self.radius - along, along) - self.radius
-        inside = np.clip(folded, -self.radius, self.radius)  # against rounding
-        return np.where(outside, inside, position), np.where(outside & back, -direction, direction)
+    def fold(self, position: Floats, direction: Floats) -> None:
+        """Reflect at the walls, in place: a path of any length, as light between mirrors."""
+        reflect(position.reshape(-1), direction.reshape(-1), self.radius)
 
 
 @dataclass(frozen=True)
@@ -63,8 +58,8 @@ class Simplices:
         centred = grad - (theta * grad).sum(axis=1, keepdims=True)
         return theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1]
 
-    def fold(self, position: Floats, direction: Floats) -> tuple[Floats, Floats]:
-        return position, direction
+    def fold(self, position: Floats, direction: Floats) -> None:
+        """Nothing to fold: every position is allowed."""
 
     @staticmethod
     def _log_theta(position: Floats) -> Floats:

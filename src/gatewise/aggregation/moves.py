@@ -23,9 +23,9 @@ class Chains(NamedTuple):
 
 
 class Domain(Protocol):
-    """Where positions live; ``fold`` brings a straight path that left it back, and turns its direction."""
+    """Where positions live; ``fold`` brings a straight path that left it back and turns its direction, in place."""
 
-    def fold(self, position: Floats, direction: Floats) -> tuple[Floats, Floats]: ...
+    def fold(self, position: Floats, direction: Floats) -> None: ...
 
 
 def start(position: Floats, target: Target) -> Chains:
@@ -51,7 +51,8 @@ def hamiltonian(
     position, value, grad = chains
     for _ in range(LEAPS):
         direction += kick * grad
-        position, direction = domain.fold(position + stride * direction, direction)
+        position = position + stride * direction
+        domain.fold(position, direction)
         value, grad = target(position)
         direction += kick * grad
     energy = value - 0.5 * np.square(direction).sum(axis=(1, 2)) - energy
@@ -73,7 +74,8 @@ def random_walk(
     chosen = rng.integers(0, 2 * n_rows, n_chains)
     moving = (chosen[:, None] >= n_rows) | (chosen[:, None] == np.arange(n_rows))  # (S, r)
     shift = np.where(moving[:, :, None], eps[:, None, None] * spread * direction, 0.0)
-    position, _ = domain.fold(chains.position + shift, direction)
+    position = chains.position + shift
+    domain.fold(position, direction)
     value, grad = target(position)
     return _metropolis(chains, Chains(position, value, grad), value - chains.value, log_u)
 
