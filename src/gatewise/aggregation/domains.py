@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import softmax
 
 from gatewise.kernels.reflect import reflect
 
@@ -23,12 +23,12 @@ class Box:
     def theta(self, position: Floats) -> Floats:
         return position
 
-    def log_prior(self, position: Floats) -> Floats:
-        """The log density of positions up to a constant, (S,)."""
-        return np.zeros(len(position))
+    def log_prior(self, theta: Floats) -> Floats:
+        """The log density of the position up to a constant, (S,)."""
+        return np.zeros(len(theta))
 
-    def pull(self, position: Floats, grad: Floats) -> Floats:
-        """The gradient of log prior + log likelihood in the position, of the likelihood's gradient in theta."""
+    def pull(self, _theta: Floats, grad: Floats) -> Floats:
+        """The gradient of log prior + log likelihood in the position, given the likelihood's in theta."""
         return grad
 
     def fold(self, position: Floats, direction: Floats) -> None:
@@ -45,23 +45,19 @@ class Simplices:
 
     def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
         log_gamma = np.log(rng.standard_exponential((size, *shape)))
-        return log_gamma[:, :-1] - log_gamma[:, -1:]
+        return np.asarray(log_gamma[:, :-1] - log_gamma[:, -1:])
 
     def theta(self, position: Floats) -> Floats:
-        return np.exp(self._log_theta(position))
+        reference = np.zeros((len(position), 1, position.shape[2]))
+        return np.asarray(softmax(np.concatenate([position, reference], axis=1), axis=1))
 
-    def log_prior(self, position: Floats) -> Floats:
-        return np.asarray(self._log_theta(position).sum(axis=(1, 2)))
+    def log_prior(self, theta: Floats) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(theta).sum(axis=(1, 2)))
 
-    def pull(self, position: Floats, grad: Floats) -> Floats:
-        theta = self.theta(position)
+    def pull(self, theta: Floats, grad: Floats) -> Floats:
         centred = grad - (theta * grad).sum(axis=1, keepdims=True)
-        return theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1]
+        return np.asarray(theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1])
 
     def fold(self, position: Floats, direction: Floats) -> None:
         """Nothing to fold: every position is allowed."""
-
-    @staticmethod
-    def _log_theta(position: Floats) -> Floats:
-        reference = np.zeros((len(position), 1, position.shape[2]))
-        return np.asarray(log_softmax(np.concatenate([position, reference], axis=1), axis=1))

@@ -1,6 +1,6 @@
-"""How a gate family turns candidates and observations into residuals, and gives back the gradient where it has one."""
+"""How a gate family turns candidates and observations into residuals, and their gradient where it has one."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray

@@ -22,7 +22,10 @@ class Noise(Protocol):
 
 @dataclass(frozen=True)
 class Calibration:
-    """A scale per candidate: its root mean square residual on these rows, clipped to [low, high] (`alg:general` (d))."""
+    """A scale per candidate: its root mean square residual on these rows, clipped to [low, high].
+
+    Step (d) of `alg:general`: X (n2, d), y (n2,), F (n2, M).
+    """
 
     X: Any
     y: Any
@@ -94,7 +97,7 @@ class Likelihood:
             return np.full(len(theta), self.sigma)
         rows, low, high = self.calibration
         squares = np.square(self.form.residuals(theta, rows)).sum(axis=1)
-        return np.clip(np.sqrt(squares / rows.y.size), low, high)
+        return np.asarray(np.clip(np.sqrt(squares / rows.y.size), low, high))
 
     def log_densities(self, residuals: Floats, sigma: Floats) -> Floats:
         """log of sigma^-1 h(r / sigma), (S, n), for residuals (S, n) and sigma (S,)."""
@@ -103,7 +106,7 @@ class Likelihood:
 
     def value(self, theta: Floats, rows: Rows) -> Floats:
         """The log likelihood of the rows, (S,)."""
-        return self.log_densities(self.form.residuals(theta, rows), self.scales(theta)).sum(axis=1)
+        return np.asarray(self.log_densities(self.form.residuals(theta, rows), self.scales(theta)).sum(axis=1))
 
     def value_and_grad(self, theta: Floats, rows: Rows) -> tuple[Floats, Floats]:
         """The log likelihood of the rows, (S,), and its gradient in theta, that of sigma(theta) included."""

@@ -44,8 +44,8 @@ def hamiltonian(
     """
     shape = chains.position.shape
     direction = rng.standard_normal(shape)
-    eps = (step * rng.uniform(0.5, 1.5, len(direction)))[:, None, None]
-    log_u = -rng.standard_exponential(len(direction))
+    eps = step * rng.uniform(0.5, 1.5, (len(direction), 1, 1))
+    log_u = -rng.standard_exponential((len(direction),))
     energy = chains.value - 0.5 * np.square(direction).sum(axis=(1, 2))
     stride, kick = eps * spread, 0.5 * eps * spread
     position, value, grad = chains
@@ -69,11 +69,11 @@ def random_walk(
     """
     n_chains, n_rows, _ = shape = chains.position.shape
     direction = rng.standard_normal(shape)
-    eps = step * rng.uniform(0.5, 1.5, n_chains)
-    log_u = -rng.standard_exponential(n_chains)
+    eps = step * rng.uniform(0.5, 1.5, (n_chains, 1, 1))
+    log_u = -rng.standard_exponential((n_chains,))
     chosen = rng.integers(0, 2 * n_rows, n_chains)
     moving = (chosen[:, None] >= n_rows) | (chosen[:, None] == np.arange(n_rows))  # (S, r)
-    shift = np.where(moving[:, :, None], eps[:, None, None] * spread * direction, 0.0)
+    shift = np.where(moving[:, :, None], eps * spread * direction, 0.0)
     position = chains.position + shift
     domain.fold(position, direction)
     value, grad = target(position)

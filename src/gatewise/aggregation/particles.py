@@ -115,9 +115,7 @@ def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) ->
         state, outcome = smc.step(problem, state, t, rng, last=t == n - 1)
         outcomes.append(outcome)
         if outcome.acceptance is not None or t == n - 1:
-            epochs.append(
-                Epoch(start, t + 1, first.theta, first.sigma, first.log_weights, total / (t + 1 - start))
-            )
+            epochs.append(Epoch(start, t + 1, first.theta, first.sigma, first.log_weights, total / (t + 1 - start)))
             start, first, total = t + 1, state, np.zeros(state.log_weights.size)
     columns = np.array([outcome[:3] for outcome in outcomes]).reshape(n, 3)
     rates = [outcome.acceptance for outcome in outcomes if outcome.acceptance is not None]
@@ -127,11 +125,9 @@ def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) ->
 def mean_gate(result: Run, gate: Gate, X: Any) -> Floats:
     """The aggregated gate averaged over the stream, (Q, M): n^-1 sum_t sum_s w_st g(x; theta_s)."""
     n = result.predictions.size
-    return np.asarray(
-        sum((e.stop - e.start) / n * gate.mean_weights(X, e.theta, e.weights) for e in result.epochs)
-    )
+    return np.asarray(sum((e.stop - e.start) / n * gate.mean_weights(X, e.theta, e.weights) for e in result.epochs))
 
 
 def mean_prediction(result: Run, gate: Gate, X: Any, F: ArrayLike) -> Floats:
-    """The time-averaged predictor at the rows of X, (Q,), for experts with predictions F (Q, M) that stay the same."""
+    """The time-averaged predictor at the rows of X, (Q,), for experts that stay the same, F (Q, M)."""
     return np.asarray((mean_gate(result, gate, X) * np.asarray(F)).sum(axis=1))

@@ -93,7 +93,7 @@ def systematic(log_weights: Floats, u: float) -> NDArray[np.intp]:
     """
     edges = np.cumsum(np.exp(log_weights))
     points = (np.arange(log_weights.size) + u) / log_weights.size * edges[-1]
-    return np.minimum(np.searchsorted(edges, points, side="right"), log_weights.size - 1)
+    return np.asarray(np.minimum(np.searchsorted(edges, points, side="right"), log_weights.size - 1))
 
 
 def move(problem: Problem, state: State, seen: int, rng: np.random.Generator) -> tuple[State, float]:
@@ -135,12 +135,13 @@ def log_posterior(
     domain: Box | Simplices, likelihood: Likelihood, rows: Rows, position: Floats
 ) -> tuple[Floats, Floats]:
     """Log prior plus log likelihood at positions, (S,), and its gradient; an empty one where the form has none."""
-    theta, prior = domain.theta(position), domain.log_prior(position)
+    theta = domain.theta(position)
+    prior = domain.log_prior(theta)
     if not likelihood.form.smooth:
         return prior + likelihood.value(theta, rows), np.empty(0)
     with np.errstate(over="ignore", invalid="ignore"):
         value, grad = likelihood.value_and_grad(theta, rows)
-        return prior + value, domain.pull(position, grad)
+        return prior + value, domain.pull(theta, grad)
 
 
 def _spread(state: State) -> Floats:

@@ -90,9 +90,24 @@ def scores_of_four(theta: Floats, features: Floats, t: int, scores: Floats) -> N
             scores[3, m, i] = 0.0
         for j in range(0, theta.shape[1], 4):
             a0, a1, a2, a3 = features[t, j], features[t, j + 1], features[t, j + 2], features[t, j + 3]
-            b0, b1, b2, b3 = features[t + 1, j], features[t + 1, j + 1], features[t + 1, j + 2], features[t + 1, j + 3]
-            c0, c1, c2, c3 = features[t + 2, j], features[t + 2, j + 1], features[t + 2, j + 2], features[t + 2, j + 3]
-            d0, d1, d2, d3 = features[t + 3, j], features[t + 3, j + 1], features[t + 3, j + 2], features[t + 3, j + 3]
+            b0, b1, b2, b3 = (
+                features[t + 1, j],
+                features[t + 1, j + 1],
+                features[t + 1, j + 2],
+                features[t + 1, j + 3],
+            )
+            c0, c1, c2, c3 = (
+                features[t + 2, j],
+                features[t + 2, j + 1],
+                features[t + 2, j + 2],
+                features[t + 2, j + 3],
+            )
+            d0, d1, d2, d3 = (
+                features[t + 3, j],
+                features[t + 3, j + 1],
+                features[t + 3, j + 2],
+                features[t + 3, j + 3],
+            )
             for i in range(LANES):
                 w, x, y, z = theta[m, j, i], theta[m, j + 1, i], theta[m, j + 2, i], theta[m, j + 3, i]
                 scores[0, m, i] = (((scores[0, m, i] + a0 * w) + a1 * x) + a2 * y) + a3 * z
@@ -191,9 +206,24 @@ def add_outer(features: Floats, t: int, pull: Floats, grad: Floats) -> None:
     for m in range(grad.shape[0]):
         for j in range(0, grad.shape[1], 4):
             a0, a1, a2, a3 = features[t, j], features[t, j + 1], features[t, j + 2], features[t, j + 3]
-            b0, b1, b2, b3 = features[t + 1, j], features[t + 1, j + 1], features[t + 1, j + 2], features[t + 1, j + 3]
-            c0, c1, c2, c3 = features[t + 2, j], features[t + 2, j + 1], features[t + 2, j + 2], features[t + 2, j + 3]
-            d0, d1, d2, d3 = features[t + 3, j], features[t + 3, j + 1], features[t + 3, j + 2], features[t + 3, j + 3]
+            b0, b1, b2, b3 = (
+                features[t + 1, j],
+                features[t + 1, j + 1],
+                features[t + 1, j + 2],
+                features[t + 1, j + 3],
+            )
+            c0, c1, c2, c3 = (
+                features[t + 2, j],
+                features[t + 2, j + 1],
+                features[t + 2, j + 2],
+                features[t + 2, j + 3],
+            )
+            d0, d1, d2, d3 = (
+                features[t + 3, j],
+                features[t + 3, j + 1],
+                features[t + 3, j + 2],
+                features[t + 3, j + 3],
+            )
             for i in range(LANES):
                 w, x, y, z = pull[0, m, i], pull[1, m, i], pull[2, m, i], pull[3, m, i]
                 grad[m, j, i] = (((grad[m, j, i] + a0 * w) + b0 * x) + c0 * y) + d0 * z
@@ -225,7 +255,14 @@ def softmax_residuals(theta: Floats, features: Floats, y: Floats, F: Floats, k: 
 
 @compiled
 def softmax_value_and_grad(
-    theta: Floats, features: Floats, y: Floats, F: Floats, loss: int, slopes: Floats, value: Floats, grad: Floats
+    theta: Floats,
+    features: Floats,
+    y: Floats,
+    F: Floats,
+    loss: int,
+    slopes: Floats,
+    value: Floats,
+    grad: Floats,
 ) -> None:
     """value[s] = sum_i rho(r_si) and its gradient in theta_s, for the residuals r of dense softmax gates.
 

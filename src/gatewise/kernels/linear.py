@@ -4,7 +4,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.kernels.compiled import compiled
-from gatewise.kernels.gradient import GIVEN, LANES, add_outer, as_fours, load_lanes, lanes_work, losses, given_slopes, scores_of_four
+from gatewise.kernels.gradient import (
+    add_outer,
+    as_fours,
+    GIVEN,
+    given_slopes,
+    LANES,
+    lanes_work,
+    load_lanes,
+    losses,
+    scores_of_four,
+)
 
 Floats = NDArray[np.float64]
 
