@@ -23,6 +23,17 @@ def _residuals(E1, A1, E2, A2, miss, i, first, t, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def _calibrate(E1, A1, E2, A2, miss, i, first, n_cal, low, high, r, s):
+    s[:] = 0.0
+    for t in range(n_cal):
+        _residuals(E1, A1, E2, A2, miss, i, first, t, r)
+        for lane in range(TILE):
+            s[lane] += r[lane] * r[lane]
+    for lane in range(TILE):
+        s[lane] = min(max(np.sqrt(s[lane] / n_cal), low), high)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _sweep(E1, A1, E2, A2, miss, y, n_cal, sigma, low, high, reference, start, stop):
     """Sums over candidates with first factor start..stop-1: of weights, and of weights times predictions."""
     n = y.size - n_cal
@@ -31,14 +42,9 @@ def _sweep(E1, A1, E2, A2, miss, y, n_cal, sigma, low, high, reference, start, s
     for i in range(start, stop):
         for first in range(0, E2.shape[1], TILE):
             if n_cal > 0:
-                s[:] = 0.0
-                for t in range(n_cal):
-                    _residuals(E1, A1, E2, A2, miss, i, first, t, r)
-                    for lane in range(TILE):
-                        s[lane] += r[lane] * r[lane]
-                for lane in range(TILE):
-                    s[lane] = min(max(np.sqrt(s[lane] / n_cal), low), high)
+                _calibrate(E1, A1, E2, A2, miss, i, first, n_cal, low, high, r, s)
             lw[:] = 0.0
+            log_s = np.log(s)
             for t in range(n):
                 _residuals(E1, A1, E2, A2, miss, i, first, n_cal + t, r)
                 shift = reference[t] + MARGIN
@@ -53,10 +59,7 @@ def _sweep(E1, A1, E2, A2, miss, y, n_cal, sigma, low, high, reference, start, s
                         moment[t] += w[lane] * (y[n_cal + t] - r[lane])
                 for lane in range(TILE):
                     z = r[lane] / s[lane]
-                    lw[lane] -= 0.5 * z * z
-                if n_cal > 0:
-                    for lane in range(TILE):
-                        lw[lane] -= np.log(s[lane])
+                    lw[lane] -= 0.5 * z * z + log_s[lane]
     return mass, moment
 
 
@@ -88,5 +91,5 @@ def _reference(E, A1, A2, miss, n_cal, sigma, low, high):
     i, j = rng.integers(0, E.shape[1], (2, 20_000))
     r = (A1[:, i] + A2[:, j] + miss[:, None]) / (E[:, i] + E[:, j] + 1.0)
     s = np.clip(np.sqrt((r[:n_cal] ** 2).mean(axis=0)), low, high) if n_cal else np.full(i.size, sigma)
-    log_density = -0.5 * (r[n_cal:] / s) ** 2 - (np.log(s) if n_cal else 0.0)
+    log_density = -0.5 * (r[n_cal:] / s) ** 2 - np.log(s)
     return np.concatenate([[0.0], np.cumsum(log_density, axis=0).max(axis=1)[:-1]])

@@ -56,7 +56,7 @@ def least_squares(
     >>> F = np.column_stack([np.ones(50), -np.ones(50)])
     >>> y = np.tanh(X[:, 0])  # softmax weights with score 2 x
     >>> found = least_squares(LinearGate(2), X, y, F, radius=5.0)
-    >>> np.abs(found.theta - [[2.0, 0.0]]).max() < 1e-3
+    >>> bool(np.abs(found.theta - [[2.0, 0.0]]).max() < 1e-3)
     True
     """
     smooth = _check_gate(gate)

@@ -22,7 +22,10 @@ class Rows(NamedTuple):
     F: Floats
 
     def part(self, start: int, stop: int) -> "Rows":
-        return Rows(self.X[start:stop], self.inputs[start:stop], self.y[start:stop], self.F[start:stop])
+        return Rows(*(array[start:stop] for array in self))
+
+    def without(self, dropped: tuple[int, ...]) -> "Rows":
+        return Rows(*(np.delete(array, dropped, axis=0) for array in self)) if dropped else self
 
 
 class Form(Protocol):
@@ -86,8 +89,9 @@ class KernelForm:
         self.gate = gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
-        design = F[:, :, None] * self.gate.features(X)[:, None, :]
-        return Rows(X, np.ascontiguousarray(design.reshape(len(F), -1)), y, F)
+        kernels = self.gate.features(X)
+        design = F[:, :, None] * kernels[:, None, :]  # (n, M, C)
+        return Rows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F)
 
     def residuals(self, theta: Floats, rows: Rows) -> Floats:
         out = np.empty((len(theta), rows.y.size))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Target = Callable[[Floats], tuple[Floats, Floats]]  # positions (S, r, c) -> log density (S,), gradient (S, r, c)
-LEAPS = 6
+LEAPS = 10  # few long paths mix better than many short ones of the same cost
 
 
 class Chains(NamedTuple):

@@ -31,13 +31,13 @@ class Particles:
     A kernel gate's parameters are uniform on the simplex at every centre and need no radius.
 
     >>> Particles(500)
-    Particles(n=500, radius=3.0, threshold=0.5, n_moves=5)
+    Particles(n=500, radius=3.0, threshold=0.5, n_moves=3)
     """
 
     n: int
     radius: float = 3.0
     threshold: float = 0.5
-    n_moves: int = 5
+    n_moves: int = 3
 
     def __post_init__(self) -> None:
         as_count(self.n, "n", low=2)
@@ -71,6 +71,7 @@ class Run(NamedTuple):
     acceptance: Floats
     epochs: tuple[Epoch, ...]
     state: smc.State
+    problem: smc.Problem
 
 
 def run(
@@ -119,7 +120,15 @@ def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) ->
             start, first, total = t + 1, state, np.zeros(state.log_weights.size)
     columns = np.array([outcome[:3] for outcome in outcomes]).reshape(n, 3)
     rates = [outcome.acceptance for outcome in outcomes if outcome.acceptance is not None]
-    return Run(columns[:, 0], columns[:, 1], columns[:, 2], np.array(rates), tuple(epochs), state)
+    return Run(
+        columns[:, 0],
+        columns[:, 1],
+        columns[:, 2],
+        np.array(rates),
+        tuple(epochs),
+        state,
+        problem._replace(pool=None),
+    )
 
 
 def mean_gate(result: Run, gate: Gate, X: Any) -> Floats:
@@ -129,5 +138,36 @@ def mean_gate(result: Run, gate: Gate, X: Any) -> Floats:
 
 
 def mean_prediction(result: Run, gate: Gate, X: Any, F: ArrayLike) -> Floats:
-    """The time-averaged predictor at the rows of X, (Q,), for experts that stay the same, F (Q, M)."""
-    return np.asarray((mean_gate(result, gate, X) * np.asarray(F)).sum(axis=1))
+    """The time-averaged predictor at the rows of X, (Q,): n^-1 sum_t sum_s w_st f^t(x; theta_s).
+
+    F (Q, M) are the predictions of experts that stay the same; F (n, Q, M) those of experts that evolve, one
+    matrix for each observation, as they were before it.
+    """
+    F = np.asarray(F, dtype=np.float64)
+    if F.ndim == 2:
+        return np.asarray((mean_gate(result, gate, X) * F).sum(axis=1))
+    n = result.predictions.size
+    if F.shape != (n, len(as_rows(X)), gate.n_experts):
+        raise ValueError(f"F must have shape ({n}, {len(as_rows(X))}, {gate.n_experts}), not {F.shape}")
+    total = np.zeros(F.shape[1])
+    for epoch in result.epochs:
+        weights = weights_over_time(result, epoch)  # (steps, S)
+        block = max(1, BLOCK_NUMBERS // F[0].size)
+        for first in range(0, len(epoch.theta), block):
+            part = slice(first, first + block)
+            gates = gate.weights(X, epoch.theta[part])  # (b, Q, M)
+            by_time = np.tensordot(weights[:, part], gates, axes=1)  # (steps, Q, M)
+            total += np.einsum("tqm,tqm->q", by_time, F[epoch.start : epoch.stop])
+    return total / n
+
+
+def weights_over_time(result: Run, epoch: Epoch) -> Floats:
+    """The weights that predicted each observation of an epoch, (stop - start, S), computed again."""
+    likelihood = result.problem.likelihood
+    rows = result.problem.rows.part(epoch.start, epoch.stop)
+    forecasts = smc.predictions(likelihood.form, epoch.theta, rows)
+    log_density = likelihood.log_densities(rows.y - forecasts, epoch.sigma)  # (S, steps)
+    log_weights = [epoch.log_weights]
+    for t in range(rows.y.size - 1):
+        log_weights.append(smc.reweight(log_weights[-1], log_density[:, t])[0])
+    return np.exp(log_weights)

@@ -33,13 +33,17 @@ class Problem(NamedTuple):
 
 
 class State(NamedTuple):
-    """Particles: position (S, r', c), theta (S, r, c), sigma (S,), normalised log weights (S,), the moves' step."""
+    """Particles: position (S, r', c), theta (S, r, c), sigma (S,), normalised log weights (S,), the moves' step.
+
+    ``void`` are the observations at which every density was 0: they change no weight and enter no target.
+    """
 
     position: Floats
     theta: Floats
     sigma: Floats
     log_weights: Floats
     step: float
+    void: tuple[int, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -101,7 +105,7 @@ def move(problem: Problem, state: State, seen: int, rng: np.random.Generator) ->
     spread = _spread(state)
     chosen = state.position[systematic(state.log_weights, rng.random())]
     starts = range(0, len(chosen), BLOCK)
-    task = partial(_move_block, problem, problem.rows.part(0, seen), spread, state.step)
+    task = partial(_move_block, problem, problem.rows.part(0, seen).without(state.void), spread, state.step)
     blocks = [chosen[start : start + BLOCK] for start in starts]
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
@@ -110,7 +114,8 @@ def move(problem: Problem, state: State, seen: int, rng: np.random.Generator) ->
     step = float(np.exp(np.mean([np.log(step) for _, step, _ in moved])))
     log_weights = np.full(len(theta), -np.log(len(theta)))
     acceptance = float(np.mean([share for _, _, share in moved]))
-    return State(position, theta, problem.likelihood.scales(theta), log_weights, step), acceptance
+    sigma = problem.likelihood.scales(theta)
+    return State(position, theta, sigma, log_weights, step, state.void), acceptance
 
 
 def _move_block(
@@ -121,13 +126,14 @@ def _move_block(
     one_move = moves.hamiltonian if smooth else moves.random_walk
     wanted = ACCEPT_HAMILTONIAN if smooth else ACCEPT_WALK
     target = partial(log_posterior, problem.domain, problem.likelihood, rows)
-    chains = moves.start(position, target)
     total = 0.0
     n_moves = problem.n_moves * (1 if smooth else moves.LEAPS)
-    for _ in range(n_moves):
-        chains, share = one_move(chains, target, problem.domain, spread, step, rng)
-        step = moves.tuned(step, share, wanted)
-        total += share
+    with np.errstate(all="ignore"):  # a path that runs off to infinity ends in a rejection
+        chains = moves.start(position, target)
+        for _ in range(n_moves):
+            chains, share = one_move(chains, target, problem.domain, spread, step, rng)
+            step = moves.tuned(step, share, wanted)
+            total += share
     return chains.position, step, total / n_moves
 
 
@@ -139,9 +145,8 @@ def log_posterior(
     prior = domain.log_prior(theta)
     if not likelihood.form.smooth:
         return prior + likelihood.value(theta, rows), np.empty(0)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value, grad = likelihood.value_and_grad(theta, rows)
-        return prior + value, domain.pull(theta, grad)
+    value, grad = likelihood.value_and_grad(theta, rows)
+    return prior + value, domain.pull(theta, grad)
 
 
 def _spread(state: State) -> Floats:
@@ -161,7 +166,8 @@ def step(
     forecast = float(np.exp(state.log_weights) @ forecasts[:, 0])
     log_density = problem.likelihood.log_densities(row.y - forecasts, state.sigma)[:, 0]
     log_weights, log_z = reweight(state.log_weights, log_density)
-    state = state._replace(log_weights=log_weights)
+    void = state.void if np.isfinite(log_z) else (*state.void, t)
+    state = state._replace(log_weights=log_weights, void=void)
     size = effective_size(log_weights)
     if last or size >= problem.threshold * log_weights.size:
         return state, Outcome(forecast, log_z, size, None)
