@@ -217,7 +217,7 @@ def test_prior_moves_keep_the_uniform_law_on_simplices():
     likelihood = Likelihood.build(form, Gaussian(), 1.0)
     nothing = form.rows(np.zeros((0, 1)), np.zeros(0), np.zeros((0, 3)))
     domain = Simplices()
-    target = partial(smc.log_posterior, domain, likelihood, nothing)
+    target = partial(smc.log_posterior, domain, likelihood, nothing, 1.0)
     chains = moves.start(domain.sample(rng, 4000, (3, 2)), target)
     for _ in range(5):
         chains, share = moves.hamiltonian(chains, target, domain, np.full((2, 2), 1.8), 0.3, rng)
@@ -234,9 +234,8 @@ def test_gradient_of_the_posterior(gate, noise, calibrated):
     scale = Calibration(X[:10], y[:10], F[:10], 0.01, 10.0) if calibrated else 0.7
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(3.0)
-    target = partial(
-        smc.log_posterior, domain, Likelihood.build(form, noise, scale), form.rows(X[10:], y[10:], F[10:])
-    )
+    likelihood, rows = Likelihood.build(form, noise, scale), form.rows(X[10:], y[10:], F[10:])
+    target = partial(smc.log_posterior, domain, likelihood, rows, 0.3)
     position = domain.sample(np.random.default_rng(6), 4, gate.theta_shape(1))
     grad = target(position)[1]
     for place in np.ndindex(position.shape[1:]):

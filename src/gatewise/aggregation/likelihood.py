@@ -104,23 +104,25 @@ class Likelihood:
         with np.errstate(over="ignore"):
             return np.asarray(self.noise.log_density(residuals / sigma[:, None]) - np.log(sigma)[:, None])
 
-    def value(self, theta: Floats, rows: Rows) -> Floats:
-        """The log likelihood of the rows, (S,)."""
-        return np.asarray(self.log_densities(self.form.residuals(theta, rows), self.scales(theta)).sum(axis=1))
+    def value(self, theta: Floats, rows: Rows, share: float = 1.0) -> Floats:
+        """The log likelihood of the rows, (S,), the last one's taken ``share`` times."""
+        log_densities = self.log_densities(self.form.residuals(theta, rows), self.scales(theta))
+        return np.asarray(log_densities @ _counts(rows, share))
 
-    def value_and_grad(self, theta: Floats, rows: Rows) -> tuple[Floats, Floats]:
-        """The log likelihood of the rows, (S,), and its gradient in theta, that of sigma(theta) included."""
-        n = rows.y.size
+    def value_and_grad(self, theta: Floats, rows: Rows, share: float = 1.0) -> tuple[Floats, Floats]:
+        """The log likelihood as `value`, (S,), and its gradient in theta, that of sigma(theta) included."""
+        n = rows.y.size - 1 + share if rows.y.size else 0.0
         sigma, sigma_grad = self._scales_and_grad(theta)
         if self.power is None:
             z = self.form.residuals(theta, rows) / sigma[:, None]
-            slopes = score(self.noise, z)
-            value = np.asarray(self.noise.log_density(z)).sum(axis=1) - n * np.log(sigma)
+            counts = _counts(rows, share)
+            slopes = score(self.noise, z) * counts
+            value = np.asarray(self.noise.log_density(z)) @ counts - n * np.log(sigma)
             grad = self.form.pull(theta, rows, slopes / sigma[:, None])
             by_scale = -n - (slopes * z).sum(axis=1)
         else:
             degree, rate, peak = self.power
-            total, total_grad = self.form.value_and_grad(theta, rows, SQUARE if degree == 2 else ABSOLUTE)
+            total, total_grad = self._sum_and_grad(theta, rows, share)
             factor = rate / sigma**degree
             value = n * (peak - np.log(sigma)) - factor * total
             grad = -factor[:, None, None] * total_grad
@@ -128,6 +130,15 @@ class Likelihood:
         if sigma_grad is not None:
             grad += by_scale[:, None, None] * sigma_grad
         return value, grad
+
+    def _sum_and_grad(self, theta: Floats, rows: Rows, share: float) -> tuple[Floats, Floats]:
+        """sum_i |r_i|^degree and its gradient, the last row taken ``share`` times."""
+        loss = SQUARE if self.power is not None and self.power.degree == 2 else ABSOLUTE
+        total, grad = self.form.value_and_grad(theta, rows, loss)
+        if share < 1.0:
+            last, last_grad = self.form.value_and_grad(theta, rows.part(rows.y.size - 1, rows.y.size), loss)
+            total, grad = total - (1.0 - share) * last, grad - (1.0 - share) * last_grad
+        return total, grad
 
     def _scales_and_grad(self, theta: Floats) -> tuple[Floats, Floats | None]:
         """sigma, (S,), and the gradient of log sigma in theta; 0 where sigma is clipped, None when it is known."""
@@ -139,3 +150,9 @@ class Likelihood:
         inside = (sigma > low) & (sigma < high)
         half = np.divide(0.5, squares, out=np.zeros_like(squares), where=inside)
         return np.clip(sigma, low, high), half[:, None, None] * grad
+
+
+def _counts(rows: Rows, share: float) -> Floats:
+    counts = np.ones(rows.y.size)
+    counts[-1:] = share
+    return counts

@@ -100,13 +100,34 @@ def systematic(log_weights: Floats, u: float) -> NDArray[np.intp]:
     return np.asarray(np.minimum(np.searchsorted(edges, points, side="right"), log_weights.size - 1))
 
 
-def move(problem: Problem, state: State, seen: int, rng: np.random.Generator) -> tuple[State, float]:
-    """Resample, then move every particle with the law of the first ``seen`` rows as target; the acceptance rate."""
+def portion(log_weights: Floats, log_density: Floats, rest: float, wanted: float) -> float:
+    """How much of an observation to take at once, an exponent of its density, at most ``rest``.
+
+    All of it, unless that would leave fewer than half of ``wanted`` effective particles: then what leaves ``wanted``.
+    """
+
+    def left(share: float) -> float:
+        return effective_size(reweight(log_weights, share * log_density)[0])
+
+    if left(rest) >= 0.5 * wanted:
+        return rest
+    low, high = 0.0, rest
+    for _ in range(20):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if left(middle) >= wanted else (low, middle)
+    return max(high, rest / 20)  # densities of 0 may leave few whatever the exponent
+
+
+def move(problem: Problem, state: State, seen: int, share: float, rng: np.random.Generator) -> tuple[State, float]:
+    """Resample, then move every particle; the acceptance rate.
+
+    The target is the law of the first ``seen`` rows, the last of them with its density to the power ``share``.
+    """
     spread = _spread(state)
     chosen = state.position[systematic(state.log_weights, rng.random())]
-    starts = range(0, len(chosen), BLOCK)
-    task = partial(_move_block, problem, problem.rows.part(0, seen).without(state.void), spread, state.step)
-    blocks = [chosen[start : start + BLOCK] for start in starts]
+    blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
+    rows = problem.rows.part(0, seen).without(state.void)
+    task = partial(_move_block, problem, rows, share, spread, state.step)
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
     position = np.concatenate([block for block, _, _ in moved])
@@ -119,33 +140,42 @@ def move(problem: Problem, state: State, seen: int, rng: np.random.Generator) ->
 
 
 def _move_block(
-    problem: Problem, rows: Rows, spread: Floats, step: float, position: Floats, rng: np.random.Generator
+    problem: Problem,
+    rows: Rows,
+    share: float,
+    spread: Floats,
+    step: float,
+    position: Floats,
+    rng: np.random.Generator,
 ) -> tuple[Floats, float, float]:
     """Move one block ``n_moves`` times; its positions, the step it ended with and its acceptance rate."""
     smooth = problem.likelihood.form.smooth
     one_move = moves.hamiltonian if smooth else moves.random_walk
     wanted = ACCEPT_HAMILTONIAN if smooth else ACCEPT_WALK
-    target = partial(log_posterior, problem.domain, problem.likelihood, rows)
+    target = partial(log_posterior, problem.domain, problem.likelihood, rows, share)
     total = 0.0
     n_moves = problem.n_moves * (1 if smooth else moves.LEAPS)
     with np.errstate(all="ignore"):  # a path that runs off to infinity ends in a rejection
         chains = moves.start(position, target)
         for _ in range(n_moves):
-            chains, share = one_move(chains, target, problem.domain, spread, step, rng)
-            step = moves.tuned(step, share, wanted)
-            total += share
+            chains, moved = one_move(chains, target, problem.domain, spread, step, rng)
+            step = moves.tuned(step, moved, wanted)
+            total += moved
     return chains.position, step, total / n_moves
 
 
 def log_posterior(
-    domain: Box | Simplices, likelihood: Likelihood, rows: Rows, position: Floats
+    domain: Box | Simplices, likelihood: Likelihood, rows: Rows, share: float, position: Floats
 ) -> tuple[Floats, Floats]:
-    """Log prior plus log likelihood at positions, (S,), and its gradient; an empty one where the form has none."""
+    """Log prior plus log likelihood at positions, (S,), and its gradient; an empty one where the form has none.
+
+    The last row's density counts to the power ``share``.
+    """
     theta = domain.theta(position)
     prior = domain.log_prior(theta)
     if not likelihood.form.smooth:
-        return prior + likelihood.value(theta, rows), np.empty(0)
-    value, grad = likelihood.value_and_grad(theta, rows)
+        return prior + likelihood.value(theta, rows, share), np.empty(0)
+    value, grad = likelihood.value_and_grad(theta, rows, share)
     return prior + value, domain.pull(theta, grad)
 
 
@@ -160,16 +190,33 @@ def _spread(state: State) -> Floats:
 def step(
     problem: Problem, state: State, t: int, rng: np.random.Generator, last: bool = False
 ) -> tuple[State, Outcome]:
-    """One observation: its prediction from the past, then the update; ``last`` spares moves that nothing follows."""
+    """One observation: its prediction from the past, then the update; ``last`` spares moves that nothing follows.
+
+    An observation that would leave few effective particles enters in portions, with moves between them.
+    """
     row = problem.rows.part(t, t + 1)
+    wanted = problem.threshold * state.log_weights.size
+    forecast, log_density = _forecast(problem, state, row)
+    taken, log_z, rates = 0.0, 0.0, []
+    while taken < 1.0:
+        rest = 1.0 - taken
+        share = rest if last else portion(state.log_weights, log_density, rest, wanted)
+        taken = 1.0 if share == rest else taken + share
+        log_weights, increment = reweight(state.log_weights, share * log_density)
+        log_z += increment
+        void = state.void if np.isfinite(increment) else (*state.void, t)
+        state = state._replace(log_weights=log_weights, void=void)
+        size = effective_size(log_weights)
+        if not last and (taken < 1.0 or size < wanted):
+            state, rate = move(problem, state, t + 1, taken, rng)
+            rates.append(rate)
+        if taken < 1.0:
+            _, log_density = _forecast(problem, state, row)
+    return state, Outcome(forecast, log_z, size, float(np.mean(rates)) if rates else None)
+
+
+def _forecast(problem: Problem, state: State, row: Rows) -> tuple[float, Floats]:
+    """The weighted prediction of one row, and every particle's log density of its response, (S,)."""
     forecasts = predictions(problem.likelihood.form, state.theta, row)  # (S, 1)
-    forecast = float(np.exp(state.log_weights) @ forecasts[:, 0])
     log_density = problem.likelihood.log_densities(row.y - forecasts, state.sigma)[:, 0]
-    log_weights, log_z = reweight(state.log_weights, log_density)
-    void = state.void if np.isfinite(log_z) else (*state.void, t)
-    state = state._replace(log_weights=log_weights, void=void)
-    size = effective_size(log_weights)
-    if last or size >= problem.threshold * log_weights.size:
-        return state, Outcome(forecast, log_z, size, None)
-    state, acceptance = move(problem, state, t + 1, rng)
-    return state, Outcome(forecast, log_z, size, acceptance)
+    return float(np.exp(state.log_weights) @ forecasts[:, 0]), log_density
