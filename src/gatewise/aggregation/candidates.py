@@ -6,6 +6,7 @@ kernels read. The experts may evolve: row t of F holds their predictions at the 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Protocol, TypeAlias
 
@@ -13,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise import kernels
+from gatewise.gates import Gate, ScoreGate
+from gatewise.gates.phi import log_phi
 from gatewise.kernels.rows import BLOCK
 from gatewise.kernels.tables import explicit_tables, product_tables
 from gatewise.kernels.units import Tables
+from gatewise.nets import ListNet, MaskedNet, Net, ProductNet
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
@@ -91,35 +95,86 @@ class ListCandidates:
         _check_scores(largest)
         if self.log_phi is None:
             return explicit_tables(self.theta, features, y, F, k)
-        return BlockTables(np.ascontiguousarray(self.theta), features, y, F, k, self.log_phi)
+        return BlockTables(self.theta, features, y, F, partial(_transformed, k=k, log_phi=self.log_phi))
+
+
+@dataclass(frozen=True)
+class KernelCandidates:
+    """Candidates theta (S, M, C) of a gate that is linear in theta: gates are features (n, C) times theta."""
+
+    theta: Floats
+
+    @property
+    def size(self) -> int:
+        return len(self.theta)
+
+    @property
+    def n_experts(self) -> int:
+        return int(self.theta.shape[1])
+
+    def tables(self, features: Floats, y: Floats, F: Floats) -> "BlockTables":
+        return BlockTables(self.theta, features, y, F, _interpolated)
+
+
+GatesOf: TypeAlias = Callable[[Floats, Floats], Floats]
 
 
 @dataclass(frozen=True)
 class BlockTables:
-    """A list with a score transformation of the user's: no kernel knows it, so gates come in blocks."""
+    """A list whose gates no kernel knows: ``gates_of`` gives them for a block, theta (B, ...) to (B, n, M)."""
 
     theta: Floats
     features: Floats
     y: Floats
     F: Floats
-    k: int
-    log_phi: LogPhi
+    gates_of: GatesOf
 
     def gates(self) -> Iterator[tuple[Integers, Floats]]:
         """Blocks (candidates (B,), gates (B, n, M))."""
-        n, n_experts = len(self.features), self.theta.shape[1] + 1
-        step = max(1, BLOCK // max(1, n * n_experts))
+        step = max(1, BLOCK // max(1, self.F.size))
         for start in range(0, len(self.theta), step):
-            scores = _scores(self.theta[start : start + step], self.features)
-            flat = scores.reshape(-1, n_experts)
-            out = np.empty_like(flat)
-            kernels.softmax_rows(_relative(self.log_phi, flat), flat, self.k, out)
-            yield np.arange(start, start + len(scores)), out.reshape(scores.shape)
+            gates = self.gates_of(self.theta[start : start + step], self.features)
+            yield np.arange(start, start + len(gates)), gates
 
     def residuals(self) -> Iterator[tuple[Integers, Floats]]:
         """Blocks (candidates (B,), residuals (B, n))."""
         for candidates, gates in self.gates():
             yield candidates, self.y - np.einsum("snm,nm->sn", gates, self.F)
+
+
+def _interpolated(theta: Floats, features: Floats) -> Floats:
+    gates: Floats = features @ np.swapaxes(theta, 1, 2)
+    return gates
+
+
+def _transformed(theta: Floats, features: Floats, k: int, log_phi: LogPhi) -> Floats:
+    """The gates of a score transformation of the user's."""
+    scores = _scores(theta, features)
+    flat = scores.reshape(-1, scores.shape[2])
+    out = np.empty_like(flat)
+    kernels.softmax_rows(_relative(log_phi, flat), flat, k, out)
+    return out.reshape(scores.shape)
+
+
+def gate_candidates(gate: Gate, net: Net) -> Candidates:
+    """The candidates of a net under a gate: by their product structure where they have one that pays.
+
+    A product of factors pays when the factors together are much smaller than it: not for two experts, where the
+    one factor is the whole net.
+    """
+    inner = net.net if isinstance(net, MaskedNet) else net
+    if not isinstance(gate, ScoreGate):
+        return KernelCandidates(_listed(inner))
+    transform = None if gate.phi == "exp" else partial(log_phi, gate.phi)
+    if isinstance(inner, ProductNet) and gate.n_experts > 2:
+        factors = inner.factors()
+        if 2 * sum(len(factor) for factor in factors) <= inner.size:
+            return ProductCandidates(factors, gate.k, transform)
+    return ListCandidates(_listed(inner), gate.k, transform)
+
+
+def _listed(net: Net) -> Floats:
+    return net.thetas if isinstance(net, ListNet) else np.concatenate(list(net.blocks()))
 
 
 def _scores(theta: Floats, features: Floats) -> Floats:

@@ -55,11 +55,7 @@ def calibrate(
     low, high = bounds
     if not 0.0 < low <= high < np.inf:
         raise ValueError(f"bounds must satisfy 0 < low <= high < inf for the noise scale; got ({low}, {high})")
-    tables = _tables(candidates, features, y, F)
-    if isinstance(tables, BlockTables):
-        sigma = blockwise.mean_square(tables.residuals(), candidates.size)
-    else:
-        sigma = compiled.mean_square(tables, n_threads)
+    sigma = _mean_square(_tables(candidates, features, y, F), candidates.size, n_threads)
     np.sqrt(sigma, out=sigma)
     return np.clip(sigma, low, high, out=sigma)
 
@@ -107,11 +103,13 @@ def project_l2(
     F: Floats,
     quadrature: ArrayLike | None = None,
     n_threads: int = 1,
+    allowed: NDArray[np.bool_] | None = None,
 ) -> Projection:
     """The candidate nearest to a function with values target (Q,) at the rows; step (f).
 
     argmin_s sum_q a_q (target_q - f(x_q; theta_s))^2, a (Q,) the quadrature weights, 1 / Q unless given; a
-    candidate is left as soon as it cannot win. With target = y this is empirical risk minimization.
+    candidate is left as soon as it cannot win. With target = y this is empirical risk minimization. Candidates that
+    ``allowed`` (S,) leaves out are not considered.
     """
     n = len(target)
     area = np.full(n, 1.0 / n) if quadrature is None else np.asarray(quadrature, dtype=np.float64)
@@ -120,11 +118,19 @@ def project_l2(
     root = np.sqrt(area * n)  # the residual is linear in (y, F), so a weight on a row scales them
     _check_rows(candidates, features, target, F, "target")
     tables = _tables(candidates, features, root * target, root[:, None] * F)
+    if allowed is None and not isinstance(tables, BlockTables):
+        return Projection(*compiled.least_square(tables, n_threads))
+    squares = _mean_square(tables, candidates.size, n_threads)
+    if allowed is not None:
+        squares[~allowed] = np.inf
+    best = int(np.argmin(squares))
+    return Projection(best, float(squares[best]))
+
+
+def _mean_square(tables: Tables | BlockTables, size: int, n_threads: int) -> Floats:
     if isinstance(tables, BlockTables):
-        squares = blockwise.mean_square(tables.residuals(), candidates.size)
-        best = int(np.argmin(squares))
-        return Projection(best, float(squares[best]))
-    return Projection(*compiled.least_square(tables, n_threads))
+        return blockwise.mean_square(tables.residuals(), size)
+    return compiled.mean_square(tables, n_threads)
 
 
 def aggregated_gate(candidates: Candidates, features: Floats, weights: Floats, n_threads: int = 1) -> Floats:
@@ -159,7 +165,7 @@ def weight_path(
     residual = _some_rows(tables, ids)
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
     path = blockwise.log_weight_path(ids, residual, scales, prior, as_noise(noise), candidates.size)
-    return np.asarray(np.exp(path - log_z))
+    return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
 
 
 def effective_number(log_weights: Floats) -> float:

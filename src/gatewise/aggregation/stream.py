@@ -15,12 +15,12 @@ Floats = NDArray[np.float64]
 class StreamState(NamedTuple):
     """Where a stream stands: AFTER's state, and what the running scales are made of.
 
-    squares (S,): the sum of squared errors of every forecast; count: how many went into it, the start's share included.
+    squares (S,): the sum of squared errors of every forecast; seen: how many went into it, with the start's share.
     """
 
     after: weighting.AfterState
     squares: Floats
-    count: float
+    seen: float
     bounds: tuple[float, float]
 
 
@@ -45,7 +45,7 @@ def init(
 
 def scales(state: StreamState) -> Floats:
     """The scale of every forecast now, (S,): the root of its mean squared error so far, within the bounds."""
-    return np.clip(np.sqrt(state.squares / state.count), *state.bounds)
+    return np.clip(np.sqrt(state.squares / state.seen), *state.bounds)
 
 
 def predict(state: StreamState, forecasts: ArrayLike) -> float:
@@ -72,4 +72,4 @@ def step(state: StreamState, forecasts: ArrayLike, y: float, noise: Noise) -> St
     sigma = scales(state)
     log_density = noise.log_density((y - values) / sigma) - np.log(sigma)
     updated = weighting.step(state.after, log_density)
-    return StreamState(updated, state.squares + (y - values) ** 2, state.count + 1.0, state.bounds)
+    return StreamState(updated, state.squares + (y - values) ** 2, state.seen + 1.0, state.bounds)

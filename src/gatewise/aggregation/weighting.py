@@ -72,8 +72,8 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
     """The path of weights (T+1, S) from one-step-ahead log predictive densities (T, S).
 
     Row t holds the weights that predict observation t: the prior first, the weights after all T last. Weights are
-    equal at first unless ``log_prior`` (S,) is given. The product of the mixture's densities equals the prior-weighted
-    sum of the candidates' products.
+    equal at first unless ``log_prior`` (S,) is given. The product of the mixture's densities equals the
+    prior-weighted sum of the candidates' products.
 
     >>> after(np.log([[0.5, 0.25], [0.5, 0.25]]))
     array([[0.5       , 0.5       ],

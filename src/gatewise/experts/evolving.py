@@ -70,7 +70,7 @@ def started(experts: Sequence[Expert], X: Any, y: Floats, update: bool) -> list[
     return [_start(expert, X, y, update) for expert in experts]
 
 
-def _start(expert: Expert, X: Any, y: Floats, update: bool) -> Expert:
+def _start(expert: Expert, X: Any, y: Floats, update: bool) -> Any:
     if not is_ready(expert):
         fresh: Any = clone(expert)
         return fresh.partial_fit(X, y) if update and hasattr(fresh, "partial_fit") else fresh.fit(X, y)
