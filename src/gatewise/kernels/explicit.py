@@ -128,7 +128,7 @@ def _mix(scores: Floats, F: Floats, y: float, t: int, top: Floats, mass: Floats,
         out[row, i] /= mass[i]
 
 
-@compiled
+@compiled_leaf
 def explicit_residuals(tables: ExplicitTables, work: ExplicitWork, start: int, stop: int, out: Floats) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
     features, y, F, k = tables.features, tables.y, tables.F, tables.shape[1]

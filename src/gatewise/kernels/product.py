@@ -102,7 +102,7 @@ def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> None
     work.at[1], work.at[2] = divmod(rest, PREFIXES)
 
 
-@compiled
+@compiled_leaf
 def product_residuals(tables: ProductTables, work: ProductWork, start: int, stop: int, out: Floats) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
     tile, inner = work.at[1], work.at[2]

@@ -20,17 +20,19 @@ RISE = 8.0  # how far log weights may exceed the reference before it is raised
 
 
 @compiled_sum
-def _tally(log_weight: Floats, residual: Floats, row: int, ceiling: float) -> tuple[float, float]:
-    """Sums of w and w r over the tile, w = exp(log_weight - ceiling).
+def _tally(log_weight: Floats, residual: Floats, row: int, ceiling: float) -> tuple[float, float, int]:
+    """Sums of w and w r over the tile, w = exp(log_weight - ceiling), and how many log weights exceed the ceiling.
 
     The sums may be taken in any order, so they vectorise; it is the same order at every call.
     """
-    mass, weighted = 0.0, 0.0
+    mass, weighted, above = 0.0, 0.0, 0
     for i in range(TILE):
-        w = exp_nonpositive(log_weight[i] - ceiling)
+        x = log_weight[i] - ceiling
+        w = exp_nonpositive(x)
         mass += w
         weighted += w * residual[row, i]
-    return mass, weighted
+        above += 1 if x > 0.0 else 0
+    return mass, weighted, above
 
 
 @compiled_leaf
@@ -61,9 +63,11 @@ def _raise_reference(log_weight: Floats, t: int, totals: Floats) -> None:
 
 @compiled_leaf
 def _add_tile(log_weight: Floats, residual: Floats, row: int, t: int, totals: Floats) -> None:
-    if _count_above(log_weight, totals[0, t] + RISE) > 0:
+    """Add the tile to the sums at t; a tile that rises above the reference first becomes the reference."""
+    mass, weighted, above = _tally(log_weight, residual, row, totals[0, t] + RISE)
+    if above > 0:
         _raise_reference(log_weight, t, totals)
-    mass, weighted = _tally(log_weight, residual, row, totals[0, t] + RISE)
+        mass, weighted, above = _tally(log_weight, residual, row, totals[0, t] + RISE)
     totals[1, t] += mass
     totals[2, t] += weighted
 

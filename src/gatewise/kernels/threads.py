@@ -7,7 +7,7 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
-PIECE = 2_000_000  # pairs of candidate and observation worth a thread's start
+PIECE = 500_000  # pairs of candidate and observation, about a millisecond of work
 MOST_PIECES = 64
 
 
