@@ -10,7 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.numpy_rivals import plain, Problem, with_blas, with_product
 from benchmarks.timing import best_times, save
-from gatewise.aggregation import aggregate, calibrate, ListCandidates, ProductCandidates, project_l2
+from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
+from gatewise.aggregation.engine import aggregate, calibrate, project_l2
 from gatewise.kernels import aggregate as kernels
 
 BOUNDS = (0.05, 5.0)

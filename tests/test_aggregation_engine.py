@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 
-from gatewise.aggregation import (
+from gatewise.aggregation.engine import (
     aggregate,
     aggregated_gate,
     calibrate,

@@ -28,7 +28,7 @@ def compiled_leaf(function: F) -> F:
     A count is an atomic instruction, and a dozen of them cost as much as a tile of arithmetic. The function may index
     arrays, and call other leaves, but not make, slice or return one.
     """
-    options: dict[str, Any] = {"_nrt": False, "fastmath": {"contract"}}
+    options: dict[str, Any] = {"_nrt": False, "forceinline": True, "fastmath": {"contract"}}
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", **options)(function))
 
 
@@ -37,5 +37,5 @@ def compiled_sum(function: F) -> F:
 
     The order is settled when the function is compiled: every call takes the same.
     """
-    options: dict[str, Any] = {"_nrt": False, "fastmath": {"contract", "reassoc"}}
+    options: dict[str, Any] = {"_nrt": False, "forceinline": True, "fastmath": {"contract", "reassoc"}}
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", **options)(function))

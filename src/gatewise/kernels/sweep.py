@@ -12,7 +12,7 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
 from gatewise.kernels.density import add_log_density, set_noise
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.exponential import exp_quick
 from gatewise.kernels.tile import Floats, Integers, SPAN, TILE
 from gatewise.kernels.units import locate, make_work, prepare, residuals, Tables
 
@@ -28,7 +28,7 @@ def _tally(log_weight: Floats, residual: Floats, row: int, ceiling: float) -> tu
     mass, weighted, above = 0.0, 0.0, 0
     for i in range(TILE):
         x = log_weight[i] - ceiling
-        w = exp_nonpositive(x)
+        w = exp_quick(x)
         mass += w
         weighted += w * residual[row, i]
         above += 1 if x > 0.0 else 0
@@ -152,7 +152,7 @@ def _add_weights(log_weight: Floats, top: float, log_mass: float, total: Floats)
     """total += weights; log Z comes in two parts, the first near the log weights, so that no digit is lost."""
     for i in range(TILE):
         x = (log_weight[i] - top) - log_mass
-        total[i] += exp_nonpositive(x if x < 0.0 else 0.0)
+        total[i] += exp_quick(x if x < 0.0 else 0.0)
 
 
 @compiled
