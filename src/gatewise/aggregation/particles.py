@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
 from gatewise.aggregation import smc
 from gatewise.aggregation.domains import Box, Simplices
@@ -31,13 +32,13 @@ class Particles:
     A kernel gate's parameters are uniform on the simplex at every centre and need no radius.
 
     >>> Particles(500)
-    Particles(n=500, radius=3.0, threshold=0.5, n_moves=3)
+    Particles(n=500, radius=3.0, threshold=0.5, n_moves=2)
     """
 
     n: int
     radius: float = 3.0
     threshold: float = 0.5
-    n_moves: int = 3
+    n_moves: int = 2
 
     def __post_init__(self) -> None:
         as_count(self.n, "n", low=2)
@@ -100,7 +101,8 @@ def run(
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(float(particles.radius))
     likelihood = Likelihood.build(form, noise, scale)
-    with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
+    # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
         stream = form.rows(rows, y, F)
         problem = smc.Problem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
         return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(rows.shape[1]), rng), rng)
