@@ -351,6 +351,18 @@ class TestEdges:
         with pytest.raises(ValueError, match=f"{name} must be finite"):
             run(Particles(10), LinearGate(2), data["X"], data["y"], data["F"], Gaussian(), 0.5, rng=0)
 
+    def test_shapes_are_checked(self):
+        X, y, F = stream()
+        with pytest.raises(ValueError, match="F must have shape"):
+            run(Particles(10), LinearGate(3), X, y, F, Gaussian(), 0.5, rng=0)
+        with pytest.raises(ValueError, match="F must have shape"):
+            run(Particles(10), LinearGate(2), X, y, F, Gaussian(), Calibration(X, y, F[:, :1], 0.1, 1.0), rng=0)
+        with pytest.raises(ValueError, match="low must be at most high"):
+            Calibration(X, y, F, 1.0, 0.1)
+        result = run(Particles(10), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
+        with pytest.raises(ValueError, match=r"F must have shape \(60, 60, 2\)"):
+            mean_prediction(result, LinearGate(2), X, np.zeros((59, 60, 2)))
+
     @pytest.mark.parametrize(("field", "value"), [("n", 1), ("radius", 0.0), ("threshold", 0.0), ("n_moves", 0)])
     def test_descriptions_are_checked(self, field, value):
         with pytest.raises(ValueError, match=f"{field} must be"):

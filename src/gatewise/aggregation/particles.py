@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unus
 
 from gatewise.aggregation import smc
 from gatewise.aggregation.domains import Box, Simplices
-from gatewise.aggregation.forms import form_of
+from gatewise.aggregation.forms import checked_rows, form_of
 from gatewise.aggregation.likelihood import Calibration, Likelihood, Noise
-from gatewise.checks import as_count, as_positive, as_rows, as_vector
+from gatewise.checks import as_count, as_positive, as_rows
 from gatewise.gates import Gate, KernelGate
 
 Floats = NDArray[np.float64]
@@ -93,19 +93,15 @@ def run(
     noise's standard deviation where known, or the rows that calibrate every particle's. The result is fixed by
     ``rng`` whatever ``n_threads`` is.
     """
-    rows, y = as_rows(X), as_vector(y, "y", len(as_rows(X)))
-    F = as_rows(F, "F")
-    if F.shape != (len(rows), gate.n_experts):
-        raise ValueError(f"F must have shape ({len(rows)}, {gate.n_experts}), not {F.shape}")
     rng = np.random.default_rng(rng)
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(float(particles.radius))
+    stream = checked_rows(form, X, y, F)
     likelihood = Likelihood.build(form, noise, scale)
     # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
-        stream = form.rows(rows, y, F)
         problem = smc.Problem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
-        return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(rows.shape[1]), rng), rng)
+        return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(stream.X.shape[1]), rng), rng)
 
 
 def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) -> Run:
