@@ -164,7 +164,7 @@ def form_of(gate: Gate) -> Form:
 
 
 def checked_rows(form: Form, X: Any, y: Any, F: Any) -> Rows:
-    """At least one observation, finite and of matching shapes, for this form; or an error that names what is wrong."""
+    """At least one observation, finite and of matching shapes, or an error that names what is wrong."""
     inputs = as_rows(X)
     responses, experts = as_vector(y, "y", len(inputs)), as_rows(F, "F")
     if len(inputs) == 0 or experts.shape != (len(inputs), form.gate.n_experts):
