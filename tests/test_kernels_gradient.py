@@ -6,7 +6,6 @@ import pytest
 from gatewise.gates import KernelGate, LinearGate
 from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad, value_and_grad
 from gatewise.kernels.linear import linear_residuals, linear_value_and_grad
-from gatewise.kernels.reflect import reflect
 
 
 def naive(theta, features, y, F, loss):
@@ -117,13 +116,3 @@ def test_linear_predictors(loss, slope):
     again = np.empty_like(grad)
     linear_value_and_grad(theta.reshape(80, 1, 9), design, y, GIVEN, slope(residuals), value, again)
     np.testing.assert_allclose(again, grad, atol=1e-12)
-
-
-def test_reflection():
-    position = np.array([0.5, 1.5, -1.5, 3.5, 5.5, 1e9, np.nan])
-    direction = np.ones(7)
-    reflect(position, direction, 1.0)
-    np.testing.assert_allclose(position[:5], [0.5, 0.5, -0.5, -0.5, 0.5])
-    np.testing.assert_array_equal(direction[:5], [1, -1, -1, 1, -1])
-    assert abs(position[5]) <= 1.0
-    assert np.isnan(position[6])

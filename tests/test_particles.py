@@ -185,45 +185,72 @@ def test_a_seed_fixes_the_result_whatever_the_threads(gate):
         np.testing.assert_array_equal(one.state.theta, other.state.theta)
 
 
-@pytest.mark.parametrize("one_move", [moves.hamiltonian, moves.random_walk])
-def test_prior_moves_keep_the_uniform_law(one_move):
+@pytest.mark.parametrize(
+    "gate", [LinearGate(3), LinearGate(3, k=1), KernelGate(3, mesh=1.0)], ids=["soft", "top", "kernel"]
+)
+def test_prior_moves_keep_the_uniform_law(gate):
+    """Without a row the target is the prior: coordinates of theta stay uniform, or Beta(1, M - 1) on a simplex."""
     rng = np.random.default_rng(3)
-    domain = Box(2.0)
-    flat = lambda position: (np.zeros(len(position)), np.zeros(position.shape))  # noqa: E731
-    chains = moves.start(domain.sample(rng, 4000, (2, 3)), flat)
-    for _ in range(5):
-        chains, share = one_move(chains, flat, domain, np.full((2, 3), 1.15), 0.7, rng)
-        assert share == 1.0
-    for coordinate in chains.position.reshape(4000, -1).T:
-        assert kstest(coordinate, "uniform", args=(-2.0, 4.0)).pvalue > 1e-3
+    form = form_of(gate)
+    domain = Simplices() if isinstance(gate, KernelGate) else Box(2.0)
+    nothing = form.rows(np.zeros((0, 1)), np.zeros(0), np.zeros((0, 3)))
+    problem = smc.Problem(domain, Likelihood.build(form, Gaussian(), 1.0), nothing, 0.5, 5, None)
+    state = smc.init(problem, 4000, gate.theta_shape(1), rng)
+    before = state.theta
+    state, acceptance = smc.move(problem, state, 0, 1.0, rng)
+    assert acceptance > 0.2
+    assert np.mean(np.abs(state.theta - before)) > 0.1
+    law = ("beta", (1, 2)) if isinstance(gate, KernelGate) else ("uniform", (-2.0, 4.0))
+    for coordinate in state.theta.reshape(4000, -1).T:
+        assert kstest(coordinate, law[0], args=law[1]).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("one_move", [moves.hamiltonian, moves.random_walk])
 def test_moves_keep_a_law_that_leans_on_a_wall(one_move):
-    """Density exp(x) on [-1, 1], a wall at its top: its mean is coth(1) - 1."""
+    """theta with density exp(theta) on [-1, 1], a wall at its top, has the mean coth(1) - 1."""
     rng = np.random.default_rng(4)
-    target = lambda position: (position.sum(axis=(1, 2)), np.ones(position.shape))  # noqa: E731
+    box = Box(1.0)
+
+    def target(position):
+        theta = box.theta(position)
+        return theta.sum(axis=(1, 2)) + box.log_prior(theta), box.pull(theta, np.ones(theta.shape))
+
     u = rng.uniform(size=(20_000, 1, 2))
-    chains = moves.start(np.log(u * (np.e - 1 / np.e) + 1 / np.e), target)
+    theta = np.log(u * (np.e - 1 / np.e) + 1 / np.e)
+    chains = moves.start(2 * np.arctanh(theta), target)
     for _ in range(5):
-        chains, _ = one_move(chains, target, Box(1.0), np.full((1, 2), 0.5), 0.5, rng)
-    mean = chains.position.mean()
-    assert abs(mean - (1 / np.tanh(1.0) - 1)) < 0.01
+        chains, share = one_move(chains, target, 2.0 * np.eye(2), 0.5, rng)
+        assert 0.3 < share < 1.0
+    assert abs(box.theta(chains.position).mean() - (1 / np.tanh(1.0) - 1)) < 0.01
 
 
-def test_prior_moves_keep_the_uniform_law_on_simplices():
-    rng = np.random.default_rng(5)
-    form = form_of(KernelGate(3, mesh=1.0))
-    likelihood = Likelihood.build(form, Gaussian(), 1.0)
-    nothing = form.rows(np.zeros((0, 1)), np.zeros(0), np.zeros((0, 3)))
-    domain = Simplices()
-    target = partial(smc.log_posterior, domain, likelihood, nothing, 1.0)
-    chains = moves.start(domain.sample(rng, 4000, (3, 2)), target)
-    for _ in range(5):
-        chains, share = moves.hamiltonian(chains, target, domain, np.full((2, 2), 1.8), 0.3, rng)
-        assert share > 0.8
-    for part in domain.theta(chains.position).reshape(4000, -1).T:
-        assert kstest(part, "beta", args=(1, 2)).pvalue > 1e-3
+def test_chains_forget_where_they_started():
+    """A correlated normal law, reached from a single point."""
+    rng = np.random.default_rng(6)
+    root = np.array([[1.0, 0.0], [0.9, 0.4]])
+    precision = np.linalg.inv(root @ root.T)
+
+    def target(position):
+        flat = position.reshape(-1, 2)
+        return -0.5 * np.einsum("si,ij,sj->s", flat, precision, flat), (-flat @ precision).reshape(position.shape)
+
+    chains = moves.start(np.full((5000, 1, 2), 2.0), target)
+    for _ in range(30):
+        chains, _ = moves.hamiltonian(chains, target, root, 0.3, rng)
+    np.testing.assert_allclose(np.cov(chains.position.reshape(-1, 2).T), root @ root.T, atol=0.08)
+    again = moves.covariance_root(chains.position, np.full(5000, 1 / 5000))
+    np.testing.assert_allclose(again @ again.T, root @ root.T, atol=0.08)
+
+
+def test_an_observation_that_few_survive_enters_in_portions():
+    X, y, F = stream(n=12)
+    F[4] = [30.0, -30.0]  # sixty noise SD apart
+    y[4] = 3.0
+    online, log_z, _ = grid_truth(LinearGate(2), box_grid(200), X, y, F, Gaussian(), 0.5)
+    result = run(Particles(1000), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
+    assert result.ess.min() >= 0.25 * 1000
+    assert rms(result.predictions[5:] - online[5:]) < 0.1 * 0.5
+    assert abs(result.log_z.sum() - log_z.sum()) < 0.4
 
 
 @pytest.mark.parametrize("gate", [LinearGate(3), KernelGate(3, mesh=1.0)], ids=["softmax", "kernel"])
@@ -323,6 +350,18 @@ class TestEdges:
         data[name].flat[3] = np.nan
         with pytest.raises(ValueError, match=f"{name} must be finite"):
             run(Particles(10), LinearGate(2), data["X"], data["y"], data["F"], Gaussian(), 0.5, rng=0)
+
+    def test_shapes_are_checked(self):
+        X, y, F = stream()
+        with pytest.raises(ValueError, match="F must have shape"):
+            run(Particles(10), LinearGate(3), X, y, F, Gaussian(), 0.5, rng=0)
+        with pytest.raises(ValueError, match="F must have shape"):
+            run(Particles(10), LinearGate(2), X, y, F, Gaussian(), Calibration(X, y, F[:, :1], 0.1, 1.0), rng=0)
+        with pytest.raises(ValueError, match="low must be at most high"):
+            Calibration(X, y, F, 1.0, 0.1)
+        result = run(Particles(10), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
+        with pytest.raises(ValueError, match=r"F must have shape \(60, 60, 2\)"):
+            mean_prediction(result, LinearGate(2), X, np.zeros((59, 60, 2)))
 
     @pytest.mark.parametrize(("field", "value"), [("n", 1), ("radius", 0.0), ("threshold", 0.0), ("n_moves", 0)])
     def test_descriptions_are_checked(self, field, value):

@@ -1,4 +1,7 @@
-"""Priors of the particles: uniform on a box of scores' parameters, uniform on one simplex per centre."""
+"""Priors of the particles, and coordinates without walls in which they move.
+
+Uniform on a box of scores' parameters, and uniform on one simplex per centre of a kernel gate.
+"""
 
 from dataclasses import dataclass
 
@@ -6,34 +9,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from gatewise.kernels.reflect import reflect
-
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Box:
-    """theta uniform on [-radius, radius]^(r x c); the position is theta itself."""
+    """theta uniform on [-radius, radius]^(r x c); the position u has theta = radius tanh(u / 2).
+
+    The uniform law has the logistic density in these coordinates, proportional to 1 - (theta / radius)^2.
+    """
 
     radius: float
 
     def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
-        return rng.uniform(-self.radius, self.radius, (size, *shape))
+        return rng.logistic(size=(size, *shape))
 
     def theta(self, position: Floats) -> Floats:
-        return position
+        return np.asarray(self.radius * np.tanh(0.5 * position))
 
     def log_prior(self, theta: Floats) -> Floats:
         """The log density of the position up to a constant, (S,)."""
-        return np.zeros(len(theta))
+        ratio = theta / self.radius
+        return np.asarray(np.log((1.0 - ratio) * (1.0 + ratio)).sum(axis=(1, 2)))
 
-    def pull(self, _theta: Floats, grad: Floats) -> Floats:
+    def pull(self, theta: Floats, grad: Floats) -> Floats:
         """The gradient of log prior + log likelihood in the position, given the likelihood's in theta."""
-        return grad
-
-    def fold(self, position: Floats, direction: Floats) -> None:
-        """Reflect at the walls, in place: a path of any length, as light between mirrors."""
-        reflect(position.reshape(-1), direction.reshape(-1), self.radius)
+        ratio = theta / self.radius
+        return np.asarray(0.5 * self.radius * (1.0 - np.square(ratio)) * grad - ratio)
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,8 @@ class Simplices:
         return np.asarray(softmax(np.concatenate([position, reference], axis=1), axis=1))
 
     def log_prior(self, theta: Floats) -> Floats:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log(theta).sum(axis=(1, 2)))
+        return np.asarray(np.log(theta).sum(axis=(1, 2)))
 
     def pull(self, theta: Floats, grad: Floats) -> Floats:
         centred = grad - (theta * grad).sum(axis=1, keepdims=True)
         return np.asarray(theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1])
-
-    def fold(self, position: Floats, direction: Floats) -> None:
-        """Nothing to fold: every position is allowed."""

@@ -1,10 +1,11 @@
 """How a gate family turns candidates and observations into residuals, and their gradient where it has one."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.checks import as_rows, as_vector
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad
 from gatewise.kernels.linear import linear_residuals, linear_value_and_grad
@@ -33,6 +34,9 @@ class Form(Protocol):
 
     smooth: bool
 
+    @property
+    def gate(self) -> Gate: ...
+
     def rows(self, X: Floats, y: Floats, F: Floats) -> Rows: ...
 
     def residuals(self, theta: Floats, rows: Rows) -> Floats: ...
@@ -52,7 +56,11 @@ class SoftmaxForm:
     smooth = True
 
     def __init__(self, gate: ScoreGate) -> None:
-        self.gate = gate
+        self._gate = gate
+
+    @property
+    def gate(self) -> ScoreGate:
+        return self._gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
         return Rows(X, np.ascontiguousarray(self.gate.features(X), dtype=np.float64), y, np.ascontiguousarray(F))
@@ -86,7 +94,11 @@ class KernelForm:
     smooth = True
 
     def __init__(self, gate: KernelGate) -> None:
-        self.gate = gate
+        self._gate = gate
+
+    @property
+    def gate(self) -> KernelGate:
+        return self._gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
         kernels = self.gate.features(X)
@@ -117,7 +129,11 @@ class WeightsForm:
     smooth = False
 
     def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+        self._gate = gate
+
+    @property
+    def gate(self) -> Gate:
+        return self._gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
         return Rows(X, X, y, F)
@@ -145,3 +161,14 @@ def form_of(gate: Gate) -> Form:
     if isinstance(gate, ScoreGate) and gate.phi == "exp":
         return SoftmaxForm(gate) if gate.n_active == gate.n_experts else TopKForm(gate)
     return WeightsForm(gate)
+
+
+def checked_rows(form: Form, X: Any, y: Any, F: Any) -> Rows:
+    """At least one observation, finite and of matching shapes, or an error that names what is wrong."""
+    inputs = as_rows(X)
+    responses, experts = as_vector(y, "y", len(inputs)), as_rows(F, "F")
+    if len(inputs) == 0 or experts.shape != (len(inputs), form.gate.n_experts):
+        raise ValueError(
+            f"F must have shape (n, {form.gate.n_experts}) with n = {len(inputs)} >= 1, not {experts.shape}"
+        )
+    return form.rows(inputs, responses, experts)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.aggregation.forms import Form, Rows
+from gatewise.aggregation.forms import checked_rows, Form, Rows
 from gatewise.checks import as_positive
 from gatewise.kernels.gradient import ABSOLUTE, SQUARE
 
@@ -86,9 +86,7 @@ class Likelihood:
         power = power_of(noise)
         if not isinstance(scale, Calibration):
             return cls(form, noise, as_positive(scale, "scale"), None, power)
-        rows = form.rows(*(np.ascontiguousarray(part, dtype=np.float64) for part in (scale.X, scale.y, scale.F)))
-        if rows.y.size == 0:
-            raise ValueError("calibration needs at least one row")
+        rows = checked_rows(form, scale.X, scale.y, scale.F)
         return cls(form, noise, None, (rows, float(scale.low), float(scale.high)), power)
 
     def scales(self, theta: Floats) -> Floats:

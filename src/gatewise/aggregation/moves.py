@@ -1,10 +1,10 @@
-"""Markov moves that leave a density on a box, or on all of space, as it is: Hamiltonian and random-walk.
+"""Markov moves that leave a density on all of space as it is: Hamiltonian and random-walk.
 
 Every particle of an array moves on its own; a target takes all positions at once.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,62 +22,59 @@ class Chains(NamedTuple):
     grad: Floats
 
 
-class Domain(Protocol):
-    """Where positions live; ``fold`` brings a straight path that left it back and turns its direction, in place."""
-
-    def fold(self, position: Floats, direction: Floats) -> None: ...
-
-
 def start(position: Floats, target: Target) -> Chains:
     """Chains at these positions."""
     return Chains(position, *target(position))
 
 
 def hamiltonian(
-    chains: Chains, target: Target, domain: Domain, spread: Floats, step: float, rng: np.random.Generator
+    chains: Chains, target: Target, root: Floats, step: float, rng: np.random.Generator
 ) -> tuple[Chains, float]:
     """One Hamiltonian move of every chain, LEAPS leapfrog steps; the new chains and the share that moved.
 
-    Kick, drift, kick with the free drift reflected at the walls of the domain: each map keeps volume and is undone
-    by turning the direction, so the Metropolis rule is exact. One leap would be MALA. ``spread`` (r, c) are the
-    target's standard deviations; each chain draws its own step from [step / 2, 3 step / 2], against resonance.
+    ``root`` (D, D) is a root of the target's covariance, D = r c: in coordinates v with position = root v the target
+    is about round. One leap would be MALA. Each chain draws its own step from [step / 2, 3 step / 2], against
+    resonance.
     """
     shape = chains.position.shape
-    direction = rng.standard_normal(shape)
-    eps = step * rng.uniform(0.5, 1.5, (len(direction), 1, 1))
-    log_u = -rng.standard_exponential((len(direction),))
-    energy = chains.value - 0.5 * np.square(direction).sum(axis=(1, 2))
-    stride, kick = eps * spread, 0.5 * eps * spread
+    direction = rng.standard_normal((shape[0], root.shape[0]))
+    eps = step * rng.uniform(0.5, 1.5, (shape[0], 1))
+    log_u = -rng.standard_exponential((shape[0],))
+    energy = chains.value - 0.5 * np.square(direction).sum(axis=1)
     position, value, grad = chains
+    pull = grad.reshape(direction.shape) @ root
     for _ in range(LEAPS):
-        direction += kick * grad
-        position = position + stride * direction
-        domain.fold(position, direction)
+        direction += 0.5 * eps * pull
+        position = position + (eps * direction @ root.T).reshape(shape)
         value, grad = target(position)
-        direction += kick * grad
-    energy = value - 0.5 * np.square(direction).sum(axis=(1, 2)) - energy
+        pull = grad.reshape(direction.shape) @ root
+        direction += 0.5 * eps * pull
+    energy = value - 0.5 * np.square(direction).sum(axis=1) - energy
     return _metropolis(chains, Chains(position, value, grad), energy, log_u)
 
 
 def random_walk(
-    chains: Chains, target: Target, domain: Domain, spread: Floats, step: float, rng: np.random.Generator
+    chains: Chains, target: Target, root: Floats, step: float, rng: np.random.Generator
 ) -> tuple[Chains, float]:
-    """One random-walk move of every chain, reflected at the walls; the new chains and the share that moved.
-
-    Half of the chains shift one row of theta, one expert's parameters, the others all of it. Independent increments
-    by coordinate stay symmetric under reflection.
-    """
-    n_chains, n_rows, _ = shape = chains.position.shape
-    direction = rng.standard_normal(shape)
-    eps = step * rng.uniform(0.5, 1.5, (n_chains, 1, 1))
-    log_u = -rng.standard_exponential((n_chains,))
-    chosen = rng.integers(0, 2 * n_rows, n_chains)
-    moving = (chosen[:, None] >= n_rows) | (chosen[:, None] == np.arange(n_rows))  # (S, r)
-    shift = np.where(moving[:, :, None], eps * spread * direction, 0.0)
-    position = chains.position + shift
-    domain.fold(position, direction)
+    """One random-walk move of every chain along ``root`` (D, D); the new chains and the share that moved."""
+    shape = chains.position.shape
+    eps = step * rng.uniform(0.5, 1.5, (shape[0], 1)) / np.sqrt(root.shape[0])
+    shift = (eps * rng.standard_normal((shape[0], root.shape[0]))) @ root.T
+    log_u = -rng.standard_exponential((shape[0],))
+    position = chains.position + shift.reshape(shape)
     value, grad = target(position)
     return _metropolis(chains, Chains(position, value, grad), value - chains.value, log_u)
+
+
+def covariance_root(position: Floats, weights: Floats) -> Floats:
+    """A root (D, D) of the weighted covariance of positions (S, r, c), drawn to its diagonal where S is small."""
+    flat = position.reshape(len(position), -1)
+    centred = flat - weights @ flat
+    covariance = (weights[:, None] * centred).T @ centred
+    size, D = 1.0 / np.square(weights).sum(), flat.shape[1]
+    drawn = D / (D + 10.0 * size)
+    diagonal = np.diag(covariance) + 1e-12
+    return np.linalg.cholesky((1.0 - drawn) * covariance + np.diag(drawn * diagonal))
 
 
 def _metropolis(old: Chains, new: Chains, log_ratio: Floats, log_u: Floats) -> tuple[Chains, float]:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
 from gatewise.aggregation import smc
 from gatewise.aggregation.domains import Box, Simplices
-from gatewise.aggregation.forms import form_of
+from gatewise.aggregation.forms import checked_rows, form_of
 from gatewise.aggregation.likelihood import Calibration, Likelihood, Noise
-from gatewise.checks import as_count, as_positive, as_rows, as_vector
+from gatewise.checks import as_count, as_positive, as_rows
 from gatewise.gates import Gate, KernelGate
 
 Floats = NDArray[np.float64]
@@ -31,13 +32,13 @@ class Particles:
     A kernel gate's parameters are uniform on the simplex at every centre and need no radius.
 
     >>> Particles(500)
-    Particles(n=500, radius=3.0, threshold=0.5, n_moves=3)
+    Particles(n=500, radius=3.0, threshold=0.5, n_moves=2)
     """
 
     n: int
     radius: float = 3.0
     threshold: float = 0.5
-    n_moves: int = 3
+    n_moves: int = 2
 
     def __post_init__(self) -> None:
         as_count(self.n, "n", low=2)
@@ -92,18 +93,15 @@ def run(
     noise's standard deviation where known, or the rows that calibrate every particle's. The result is fixed by
     ``rng`` whatever ``n_threads`` is.
     """
-    rows, y = as_rows(X), as_vector(y, "y", len(as_rows(X)))
-    F = as_rows(F, "F")
-    if F.shape != (len(rows), gate.n_experts):
-        raise ValueError(f"F must have shape ({len(rows)}, {gate.n_experts}), not {F.shape}")
     rng = np.random.default_rng(rng)
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(float(particles.radius))
+    stream = checked_rows(form, X, y, F)
     likelihood = Likelihood.build(form, noise, scale)
-    with ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
-        stream = form.rows(rows, y, F)
+    # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
         problem = smc.Problem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
-        return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(rows.shape[1]), rng), rng)
+        return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(stream.X.shape[1]), rng), rng)
 
 
 def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) -> Run:

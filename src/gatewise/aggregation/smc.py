@@ -60,7 +60,7 @@ def init(problem: Problem, n: int, shape: tuple[int, int], rng: np.random.Genera
     """n particles from the prior with equal weights; ``shape`` is theta's."""
     position = problem.domain.sample(rng, n, shape)
     theta = problem.domain.theta(position)
-    step = 0.5 if problem.likelihood.form.smooth else 1.0
+    step = 0.3 if problem.likelihood.form.smooth else 2.0
     return State(position, theta, problem.likelihood.scales(theta), np.full(n, -np.log(n)), step)
 
 
@@ -123,11 +123,11 @@ def move(problem: Problem, state: State, seen: int, share: float, rng: np.random
 
     The target is the law of the first ``seen`` rows, the last of them with its density to the power ``share``.
     """
-    spread = _spread(state)
+    root = moves.covariance_root(state.position, np.exp(state.log_weights))
     chosen = state.position[systematic(state.log_weights, rng.random())]
     blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
     rows = problem.rows.part(0, seen).without(state.void)
-    task = partial(_move_block, problem, rows, share, spread, state.step)
+    task = partial(_move_block, problem, rows, share, root, state.step)
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
     position = np.concatenate([block for block, _, _ in moved])
@@ -143,7 +143,7 @@ def _move_block(
     problem: Problem,
     rows: Rows,
     share: float,
-    spread: Floats,
+    root: Floats,
     step: float,
     position: Floats,
     rng: np.random.Generator,
@@ -158,7 +158,7 @@ def _move_block(
     with np.errstate(all="ignore"):  # a path that runs off to infinity ends in a rejection
         chains = moves.start(position, target)
         for _ in range(n_moves):
-            chains, moved = one_move(chains, target, problem.domain, spread, step, rng)
+            chains, moved = one_move(chains, target, root, step, rng)
             step = moves.tuned(step, moved, wanted)
             total += moved
     return chains.position, step, total / n_moves
@@ -177,14 +177,6 @@ def log_posterior(
         return prior + likelihood.value(theta, rows, share), np.empty(0)
     value, grad = likelihood.value_and_grad(theta, rows, share)
     return prior + value, domain.pull(theta, grad)
-
-
-def _spread(state: State) -> Floats:
-    """The weighted standard deviation of every coordinate of the positions, (r', c)."""
-    weights = np.exp(state.log_weights)
-    mean = np.tensordot(weights, state.position, axes=1)
-    variance = np.tensordot(weights, np.square(state.position - mean), axes=1)
-    return np.asarray(np.sqrt(variance) + 1e-9)
 
 
 def step(

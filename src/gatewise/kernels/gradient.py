@@ -79,8 +79,8 @@ def load_lanes(theta: Floats, first: int, count: int, out: Floats) -> None:
 
 
 @compiled_fma
-def scores_of_four(theta: Floats, features: Floats, t: int, scores: Floats) -> None:
-    """scores[r, m] = sum_j features[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
+def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
+    """scores[r, m] = sum_j x[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
     n_free = theta.shape[0]
     for m in range(n_free):
         for i in range(LANES):
@@ -89,31 +89,16 @@ def scores_of_four(theta: Floats, features: Floats, t: int, scores: Floats) -> N
             scores[2, m, i] = 0.0
             scores[3, m, i] = 0.0
         for j in range(0, theta.shape[1], 4):
-            a0, a1, a2, a3 = features[t, j], features[t, j + 1], features[t, j + 2], features[t, j + 3]
-            b0, b1, b2, b3 = (
-                features[t + 1, j],
-                features[t + 1, j + 1],
-                features[t + 1, j + 2],
-                features[t + 1, j + 3],
-            )
-            c0, c1, c2, c3 = (
-                features[t + 2, j],
-                features[t + 2, j + 1],
-                features[t + 2, j + 2],
-                features[t + 2, j + 3],
-            )
-            d0, d1, d2, d3 = (
-                features[t + 3, j],
-                features[t + 3, j + 1],
-                features[t + 3, j + 2],
-                features[t + 3, j + 3],
-            )
+            a0, a1, a2, a3 = x[t, j], x[t, j + 1], x[t, j + 2], x[t, j + 3]
+            b0, b1, b2, b3 = x[t + 1, j], x[t + 1, j + 1], x[t + 1, j + 2], x[t + 1, j + 3]
+            c0, c1, c2, c3 = x[t + 2, j], x[t + 2, j + 1], x[t + 2, j + 2], x[t + 2, j + 3]
+            d0, d1, d2, d3 = x[t + 3, j], x[t + 3, j + 1], x[t + 3, j + 2], x[t + 3, j + 3]
             for i in range(LANES):
-                w, x, y, z = theta[m, j, i], theta[m, j + 1, i], theta[m, j + 2, i], theta[m, j + 3, i]
-                scores[0, m, i] = (((scores[0, m, i] + a0 * w) + a1 * x) + a2 * y) + a3 * z
-                scores[1, m, i] = (((scores[1, m, i] + b0 * w) + b1 * x) + b2 * y) + b3 * z
-                scores[2, m, i] = (((scores[2, m, i] + c0 * w) + c1 * x) + c2 * y) + c3 * z
-                scores[3, m, i] = (((scores[3, m, i] + d0 * w) + d1 * x) + d2 * y) + d3 * z
+                p, q, u, v = theta[m, j, i], theta[m, j + 1, i], theta[m, j + 2, i], theta[m, j + 3, i]
+                scores[0, m, i] = (((scores[0, m, i] + a0 * p) + a1 * q) + a2 * u) + a3 * v
+                scores[1, m, i] = (((scores[1, m, i] + b0 * p) + b1 * q) + b2 * u) + b3 * v
+                scores[2, m, i] = (((scores[2, m, i] + c0 * p) + c1 * q) + c2 * u) + c3 * v
+                scores[3, m, i] = (((scores[3, m, i] + d0 * p) + d1 * q) + d2 * u) + d3 * v
     for r in range(4):
         for i in range(LANES):
             scores[r, n_free, i] = 0.0
@@ -201,35 +186,20 @@ def _pull(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats,
 
 
 @compiled_fma
-def add_outer(features: Floats, t: int, pull: Floats, grad: Floats) -> None:
-    """grad[m, j] += sum_r pull[r, m] features[t + r, j] over four observations r."""
+def add_outer(x: Floats, t: int, pull: Floats, grad: Floats) -> None:
+    """grad[m, j] += sum_r pull[r, m] x[t + r, j] over four observations r."""
     for m in range(grad.shape[0]):
         for j in range(0, grad.shape[1], 4):
-            a0, a1, a2, a3 = features[t, j], features[t, j + 1], features[t, j + 2], features[t, j + 3]
-            b0, b1, b2, b3 = (
-                features[t + 1, j],
-                features[t + 1, j + 1],
-                features[t + 1, j + 2],
-                features[t + 1, j + 3],
-            )
-            c0, c1, c2, c3 = (
-                features[t + 2, j],
-                features[t + 2, j + 1],
-                features[t + 2, j + 2],
-                features[t + 2, j + 3],
-            )
-            d0, d1, d2, d3 = (
-                features[t + 3, j],
-                features[t + 3, j + 1],
-                features[t + 3, j + 2],
-                features[t + 3, j + 3],
-            )
+            a0, a1, a2, a3 = x[t, j], x[t, j + 1], x[t, j + 2], x[t, j + 3]
+            b0, b1, b2, b3 = x[t + 1, j], x[t + 1, j + 1], x[t + 1, j + 2], x[t + 1, j + 3]
+            c0, c1, c2, c3 = x[t + 2, j], x[t + 2, j + 1], x[t + 2, j + 2], x[t + 2, j + 3]
+            d0, d1, d2, d3 = x[t + 3, j], x[t + 3, j + 1], x[t + 3, j + 2], x[t + 3, j + 3]
             for i in range(LANES):
-                w, x, y, z = pull[0, m, i], pull[1, m, i], pull[2, m, i], pull[3, m, i]
-                grad[m, j, i] = (((grad[m, j, i] + a0 * w) + b0 * x) + c0 * y) + d0 * z
-                grad[m, j + 1, i] = (((grad[m, j + 1, i] + a1 * w) + b1 * x) + c1 * y) + d1 * z
-                grad[m, j + 2, i] = (((grad[m, j + 2, i] + a2 * w) + b2 * x) + c2 * y) + d2 * z
-                grad[m, j + 3, i] = (((grad[m, j + 3, i] + a3 * w) + b3 * x) + c3 * y) + d3 * z
+                p, q, u, v = pull[0, m, i], pull[1, m, i], pull[2, m, i], pull[3, m, i]
+                grad[m, j, i] = (((grad[m, j, i] + a0 * p) + b0 * q) + c0 * u) + d0 * v
+                grad[m, j + 1, i] = (((grad[m, j + 1, i] + a1 * p) + b1 * q) + c1 * u) + d1 * v
+                grad[m, j + 2, i] = (((grad[m, j + 2, i] + a2 * p) + b2 * q) + c2 * u) + d2 * v
+                grad[m, j + 3, i] = (((grad[m, j + 3, i] + a3 * p) + b3 * q) + c3 * u) + d3 * v
 
 
 @compiled
