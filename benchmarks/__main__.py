@@ -1,6 +1,6 @@
-"""``python -m benchmarks``: run them all."""
+"""``python -m benchmarks``: run them all. The particles take some minutes."""
 
-from benchmarks import gate_weights, sparse_predict
+from benchmarks import aggregation, cross_entropy, gate_weights, particles, simplex_ls, sparse_predict
 
-for benchmark in (gate_weights, sparse_predict):
+for benchmark in (gate_weights, sparse_predict, aggregation, simplex_ls, cross_entropy, particles):
     benchmark.main()

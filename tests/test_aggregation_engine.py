@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 
+from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
 from gatewise.aggregation.engine import (
     aggregate,
     aggregated_gate,
     calibrate,
     effective_number,
-    ListCandidates,
-    ProductCandidates,
     project_l2,
     weight_path,
 )

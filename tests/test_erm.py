@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gatewise.aggregation.erm import least_squares, mse_and_grad
+from gatewise.aggregation.erm import least_squares, mse_and_grad, net_least_squares
 from gatewise.gates import FeatureGate, KernelGate, LinearGate, QuadraticGate
 from gatewise.kernels.gradient import value_and_grad
 
@@ -121,3 +121,17 @@ class TestEdges:
         X, y, F, _ = data()
         with pytest.raises(ValueError, match="F must have shape"):
             least_squares(LinearGate(3), X, y, F[:, :2], radius=2.0)
+
+
+def test_least_squares_over_a_net_is_the_smallest_of_its_errors():
+    rng = np.random.default_rng(5)
+    X, y, F = rng.normal(size=(80, 2)), rng.normal(size=80), rng.normal(size=(80, 3))
+    for gate in (LinearGate(3, intercept=False), LinearGate(3, k=1, intercept=False)):
+        net = gate.net([-1.0, 0.0, 2.0], d=2, min_separation=0.5)
+        thetas = np.concatenate(list(net.blocks()))
+        errors = np.mean((y - np.einsum("snm,nm->sn", gate.weights(X, thetas), F)) ** 2, axis=1)
+        errors[~net.allowed()] = np.inf
+        found = net_least_squares(gate, net, X, y, F)
+        assert found.mse == pytest.approx(errors.min())
+        np.testing.assert_array_equal(found.theta, thetas[np.argmin(errors)])
+        assert found.candidate == np.argmin(errors)

@@ -1,7 +1,7 @@
-"""Least squares over the gates of a box: many local searches by L-BFGS with the exact gradient.
+"""Least squares over gates (`prop:supp-erm-subgaussian`): over a net exactly, over a box by many local searches.
 
-The problem is not convex (`prop:supp-erm-subgaussian` supposes its minimum found); what many starts agree on is the
-best evidence that it was.
+Over a box the problem is not convex, and the proposition supposes its minimum found; what many starts agree on is the
+best evidence that it was. A kernel gate's problem is convex: see `simplex_ls`.
 """
 
 from typing import Any, NamedTuple
@@ -11,9 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
+from gatewise.aggregation.candidates import gate_candidates
+from gatewise.aggregation.engine import project_l2
 from gatewise.checks import as_count, as_positive, as_rows, as_vector
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.kernels import linear_softmax
+from gatewise.nets import Net
 
 Floats = NDArray[np.float64]
 SAME = 1e-6  # optima whose errors differ by less, relative to the responses' variation, count as one
@@ -34,6 +37,37 @@ class LeastSquares(NamedTuple):
     hits: NDArray[np.intp]
     gap: float
     n_starts: int
+
+
+class NetLeastSquares(NamedTuple):
+    """The candidate of a net with the smallest mean squared error: its parameter, number and error."""
+
+    theta: Floats
+    candidate: int
+    mse: float
+
+
+def net_least_squares(
+    gate: Gate, net: Net, X: Any, y: ArrayLike, F: ArrayLike, n_threads: int = 1
+) -> NetLeastSquares:
+    """argmin over a net of n^-1 sum_i (y_i - sum_m g_m(x_i; theta) F_im)^2 (`prop:supp-erm-subgaussian`).
+
+    X (n, d); y (n,), the shared part already taken off; F (n, M): the routed experts' predictions, each row at its
+    time when they evolve. A candidate is left as soon as it cannot win. Any gate, Top-K too.
+
+    >>> from gatewise import LinearGate
+    >>> gate, X = LinearGate(2, intercept=False), np.linspace(-1, 1, 50)[:, None]
+    >>> F = np.column_stack([np.ones(50), -np.ones(50)])
+    >>> net_least_squares(gate, gate.net([[0.0, 1.0, 2.0, 3.0]]), X, np.tanh(X[:, 0]), F).theta
+    array([[2.]])
+    """
+    rows = as_rows(X)
+    response, predictions = as_vector(y, "y", len(rows)), as_rows(F, "F")
+    candidates = gate_candidates(gate, net)
+    found = project_l2(
+        candidates, gate.features(rows), response, predictions, n_threads=n_threads, allowed=net.allowed()
+    )
+    return NetLeastSquares(net.theta(found.candidate), found.candidate, found.square)
 
 
 def least_squares(

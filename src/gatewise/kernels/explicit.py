@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.exponential import exp_quick
 from gatewise.kernels.tile import Floats, Integers, TILE
 
 
@@ -121,7 +121,7 @@ def _mix(scores: Floats, F: Floats, y: float, t: int, top: Floats, mass: Floats,
     for m in range(n_experts):
         miss = y - F[t, m]
         for i in range(TILE):
-            e = exp_nonpositive(scores[m, i] - top[i])
+            e = exp_quick(scores[m, i] - top[i])
             mass[i] += e
             out[row, i] += e * miss
     for i in range(TILE):

@@ -35,23 +35,93 @@ def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) 
 def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, inner: int) -> None:
     """mass, pull, bar, rest and peak of one prefix at every observation."""
     n_places = tables.length.size
-    rows, active = np.empty(n_places, np.int64), np.arange(n_places)
+    rows = np.empty(n_places, np.int64)
     prefix_rows(tables.start, tables.length, prefix, rows)
     k = tables.shape[3]
-    values, scores, lead, wild = tables.prefix, tables.prefix_score, tables.lead, tables.wild
-    mass, pull, peak, bar, rest = work.mass, work.pull, work.peak, work.bar, work.rest
     if k > n_places:
-        _fill_dense(values, lead, rows, inner, mass, pull)
-    for t in range(wild.size):
-        if k <= n_places:
-            bar[inner, t] = best_of(scores, rows, k, t, active)
-            top = peak_of(values, wild, rows, active, k, t)
-            whole, drawn = sums_of(values, wild, lead, rows, active, k, t, top)
-            rest[inner, t] = tables.gap[t] + drawn / whole
-        if k <= n_places or wild[t] != 0:
-            top = peak_of(values, wild, rows, active, k - 1, t)
-            peak[inner, t] = top
-            mass[inner, t], pull[inner, t] = sums_of(values, wild, lead, rows, active, k - 1, t, top)
+        _fill_dense(tables.prefix, tables.lead, rows, inner, work.mass, work.pull)
+    else:
+        _fill_top(tables, work, rows, k, inner)
+    for t in range(tables.wild.size):
+        if tables.wild[t] != 0:
+            _fill_wild(tables, work, rows, k, t, inner)
+
+
+@compiled
+def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, inner: int) -> None:
+    """The sums over the best k - 1 and the best k places, all observations together.
+
+    Rank by rank the next place of every observation is found and its E is added to the sums: after k - 1 ranks they
+    are what the last factor's expert joins if it is active, after one more the whole without it.
+    """
+    values, scores, lead, gap = tables.prefix, tables.prefix_score, tables.lead, tables.gap
+    mass, pull, bar, rest = work.mass, work.pull, work.bar, work.rest
+    n = gap.size
+    last, place = np.full(n, np.inf), np.full(n, -1.0)
+    best, found, value, drawn = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for t in range(n):
+        mass[inner, t] = 0.0
+        pull[inner, t] = 0.0
+    for rank in range(k):
+        _next_place(scores, rows, last, place, best, found)
+        _take_place(values, lead, rows, found, value, drawn)
+        if rank < k - 1:
+            for t in range(n):
+                mass[inner, t] += value[t]
+                pull[inner, t] += value[t] * drawn[t]
+        last, best = best, last
+        place, found = found, place
+    for t in range(n):
+        rest[inner, t] = gap[t] + (pull[inner, t] + value[t] * drawn[t]) / (mass[inner, t] + value[t])
+        bar[inner, t] = BELOW_ZERO if place[t] == rows.size - 1 else last[t]
+
+
+@compiled_leaf
+def _next_place(scores: Floats, rows: Integers, last: Floats, place: Floats, best: Floats, found: Floats) -> None:
+    """(best, found): score and place of the expert that comes after (last, place): smaller score or larger index."""
+    n = last.size
+    for t in range(n):
+        best[t] = -np.inf
+        found[t] = -1.0
+    for m in range(rows.size):
+        row, label = rows[m], float(m)
+        for t in range(n):
+            s = scores[row, t]
+            s = s if (s < last[t]) | ((s == last[t]) & (label > place[t])) else -np.inf
+            best[t] = s if s > best[t] else best[t]
+    for m in range(rows.size - 1, -1, -1):  # of equal scores the smallest index is found last
+        row, label = rows[m], float(m)
+        for t in range(n):
+            s = scores[row, t]
+            hit = (s == best[t]) & ((s < last[t]) | (label > place[t]))
+            found[t] = label if hit else found[t]
+
+
+@compiled_leaf
+def _take_place(values: Floats, lead: Floats, rows: Integers, found: Floats, value: Floats, drawn: Floats) -> None:
+    """value and drawn: E and F_last - F_m of the place found at every observation."""
+    n = found.size
+    for m in range(rows.size):
+        row, label = rows[m], float(m)
+        for t in range(n):
+            value[t] = values[row, t] if found[t] == label else value[t]
+        for t in range(n):
+            drawn[t] = lead[m, t] if found[t] == label else drawn[t]
+
+
+@compiled
+def _fill_wild(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, t: int, inner: int) -> None:
+    """One observation whose tables hold logarithms."""
+    values, wild, lead = tables.prefix, tables.wild, tables.lead
+    active = np.arange(rows.size)
+    if k <= rows.size:
+        work.bar[inner, t] = best_of(tables.prefix_score, rows, k, t, active)
+        top = peak_of(values, wild, rows, active, k, t)
+        whole, drawn = sums_of(values, wild, lead, rows, active, k, t, top)
+        work.rest[inner, t] = tables.gap[t] + drawn / whole
+    top = peak_of(values, wild, rows, active, k - 1, t)
+    work.peak[inner, t] = top
+    work.mass[inner, t], work.pull[inner, t] = sums_of(values, wild, lead, rows, active, k - 1, t, top)
 
 
 @compiled_leaf
