@@ -8,7 +8,7 @@ from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation import particles as smc
 from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.candidates import Candidates, gate_candidates
+from gatewise.aggregation.candidates import gate_candidates
 from gatewise.aggregation.engine import aggregate, calibrate, effective_number, weight_path
 from gatewise.aggregation.likelihood import Calibration
 from gatewise.aggregation.particles import Particles
@@ -253,9 +253,3 @@ def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], Pool]:
     shared = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.shared for a in averages], strict=True))
     routed = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.routed for a in averages], strict=True))
     return scaled, Pool(shared, routed)
-
-
-def all_candidates(pieces: list[Piece]) -> list[Candidates]:
-    """The different candidate sets of the pieces, in order."""
-    unique: dict[int, Candidates] = {id(piece.candidates): piece.candidates for piece in pieces}
-    return list(unique.values())

@@ -64,7 +64,7 @@ def step(state: StreamState, forecasts: ArrayLike, y: float, noise: Noise) -> St
     >>> for y in (0.9, 1.1, 1.0, 0.9):
     ...     state = step(state, [1.0, 0.0], y, Gaussian())
     >>> round(predict(state, [1.0, 0.0]), 2)
-    0.87
+    0.9
     """
     values = as_vector(forecasts, "forecasts", state.squares.size)
     if not np.isfinite(y):
