@@ -22,6 +22,7 @@ from gatewise.noise import Noise
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 N_LEADING = 10
+STEP = 2**20  # candidates looked at together
 
 
 class Sample(NamedTuple):
@@ -175,12 +176,12 @@ def _log_prior(net: Net) -> Floats | None:
 
 
 def _leading(weights: Floats) -> Indices:
-    """The candidates of largest weight, best first, ties to the smaller number."""
-    count = min(N_LEADING, weights.size)
-    bar = np.partition(weights, weights.size - count)[weights.size - count]
-    above, level = np.flatnonzero(weights > bar), np.flatnonzero(weights == bar)
-    chosen = np.concatenate([above, level[: count - len(above)]])
-    return np.asarray(chosen[np.lexsort((chosen, -weights[chosen]))], dtype=np.intp)
+    """The candidates of largest weight, best first, ties to the smaller number; no second array of size S."""
+    chosen = np.empty(0, dtype=np.intp)
+    for start in range(0, weights.size, STEP):
+        chosen = np.concatenate([chosen, np.arange(start, min(start + STEP, weights.size))])
+        chosen = chosen[np.lexsort((chosen, -weights[chosen]))[:N_LEADING]]
+    return chosen
 
 
 def _over_particles(
