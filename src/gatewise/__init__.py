@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from gatewise import geometry
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -13,6 +14,7 @@ __all__ = [
     "QuadraticGate",
     "__version__",
     "expert_matrix",
+    "geometry",
     "nearest_center_moe",
     "phi_regularity",
 ]
