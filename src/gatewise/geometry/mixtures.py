@@ -47,10 +47,9 @@ def _best_of(gram: Floats, sets: NDArray[np.intp]) -> Mixture | None:
     """The best of the sets (q, k) with positive weights, None where there is none."""
     blocks = gram[sets[:, :, None], sets[:, None, :]]  # (q, k, k)
     # Experts that agree make a block singular: a ridge of rounding's size shares their weight.
-    ridge = 1e-12 * (np.trace(blocks, axis1=1, axis2=2) + np.finfo(float).tiny)
-    weights = np.linalg.solve(blocks + ridge[:, None, None] * np.eye(sets.shape[1]), np.ones((*sets.shape, 1)))[
-        ..., 0
-    ]
+    ridge = np.maximum(1e-12 * np.trace(blocks, axis1=1, axis2=2), 1e-300)[:, None, None]
+    ones = np.ones((*sets.shape, 1))
+    weights = np.linalg.solve(blocks + ridge * np.eye(sets.shape[1]), ones)[..., 0]
     total = weights.sum(axis=1, keepdims=True)
     weights = weights / np.where(total != 0, total, 1.0)
     positive = (weights > 0).all(axis=1)

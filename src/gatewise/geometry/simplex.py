@@ -33,25 +33,26 @@ def simplex_least_squares(
     """
     weighted = features * mass[:, None]
     gram, cross = features.T @ weighted, wanted.T @ weighted  # (C, C), (M, C)
-    constant = float(mass @ (wanted**2).sum(axis=1))
     step = 0.5 / max(float(np.linalg.eigvalsh(gram)[-1]), np.finfo(float).tiny)
     theta = project_columns(_normalised(cross))
-    ahead, speed, gap = theta, 1.0, np.inf
+    ahead, speed = theta, 1.0
     for iteration in range(max_iter):
-        if iteration % 10 == 0:
-            slope = 2.0 * (theta @ gram - cross)
-            gap = float((theta * slope).sum() - slope.min(axis=0).sum())
-            if gap <= tol:
-                break
+        if iteration % 10 == 0 and _gap(theta, gram, cross) <= tol:
+            break
         new = project_columns(ahead - 2.0 * step * (ahead @ gram - cross))
         if ((ahead - new) * (new - theta)).sum() > 0.0:  # the momentum points uphill: start it again
             ahead, speed, theta = new, 1.0, new
             continue
         faster = (1.0 + np.sqrt(1.0 + 4.0 * speed**2)) / 2.0
         ahead, speed, theta = new + (speed - 1.0) / faster * (new - theta), faster, new
-    # The expanded square loses digits near zero, so the value is taken from the residuals.
-    value = float(mass @ ((wanted - features @ theta.T) ** 2).sum(axis=1)) if constant else 0.0
-    return theta, value, max(gap, 0.0)
+    # The expanded square would lose digits near zero, so the value is taken from the residuals.
+    value = float(mass @ ((wanted - features @ theta.T) ** 2).sum(axis=1))
+    return theta, value, _gap(theta, gram, cross)
+
+
+def _gap(theta: Floats, gram: Floats, cross: Floats) -> float:
+    slope = 2.0 * (theta @ gram - cross)
+    return max(float((theta * slope).sum() - slope.min(axis=0).sum()), 0.0)
 
 
 def _normalised(cross: Floats) -> Floats:
