@@ -9,6 +9,7 @@ from scipy import special
 from gatewise.checks import as_count
 from gatewise.geometry.inputs import as_labels, as_share, as_weights
 from gatewise.geometry.intervals import Interval
+from gatewise.geometry.two_sample import random_orders
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +71,8 @@ def _p_value(
     weights: Floats, labels: NDArray[np.intp], agreement: float, n_permutations: int, seed: int | np.random.Generator
 ) -> float:
     """The share of orders of the rows that agree at least as well, the given one counted."""
-    rng = np.random.default_rng(seed)
-    orders = (rng.permutation(labels) for _ in range(n_permutations))
-    rows = np.arange(len(labels))
-    # Sums in another order differ by rounding: equal agreements must count as equal.
-    as_good = sum(weights[rows, order].mean() >= agreement - 1e-12 for order in orders)
+    rows, as_good = np.arange(len(labels)), 0
+    for orders in random_orders(len(labels), n_permutations, np.random.default_rng(seed)):
+        # Sums in another order differ by rounding: equal agreements must count as equal.
+        as_good += int((weights[rows, labels[orders]].mean(axis=1) >= agreement - 1e-12).sum())
     return float((1 + as_good) / (1 + n_permutations))
