@@ -8,7 +8,12 @@ from scipy import stats
 
 from gatewise.geometry import adjusted_p_values, alignment, best_expert, EstimatedRegions, runners_up, specialization
 from gatewise.geometry.intervals import mean_interval, share_bounds
-from gatewise.geometry.two_sample import difference_interval, permutation_p_values, welch_statistic
+from gatewise.geometry.two_sample import (
+    difference_interval,
+    permutation_p_values,
+    positive_p_value,
+    welch_statistic,
+)
 
 M = 8
 SHARES = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.04, 0.03])  # some experts see few rows
@@ -59,11 +64,14 @@ def three_special(rng, n=1200, effect=0.8):
 
 
 def false_alarms(design, runs):
-    alarms = 0
+    """The share of runs with any false alarm, and with any when the excess alone is tested."""
+    alarms = np.zeros(2)
     for run in range(runs):
         rng = np.random.default_rng([11, run])
         losses, assignments, X = design(rng)
-        alarms += bool(specialization(losses, assignments, X, seed=rng).special)
+        found = specialization(losses, assignments, X, seed=rng)
+        excess = adjusted_p_values([report.p_value for report in found.experts])
+        alarms += bool(found.special), excess.min() <= found.alpha
     return alarms / runs
 
 
@@ -73,25 +81,24 @@ NULLS = [nothing_special, better_everywhere, heavy_tails, noisy_places, regions_
 @pytest.mark.slow
 @pytest.mark.parametrize("design", NULLS, ids=lambda design: design.__name__)
 def test_the_level_is_kept_over_a_thousand_runs(design):
-    assert false_alarms(design, RUNS) <= CEILING
+    assert false_alarms(design, RUNS).max() <= CEILING
 
 
 @pytest.mark.parametrize("design", NULLS, ids=lambda design: design.__name__)
 def test_the_level_is_kept_in_a_few_runs(design):
-    assert false_alarms(design, 10) <= 0.2
+    assert false_alarms(design, 10).max() <= 0.2
 
 
 @pytest.mark.slow
 def test_three_specialists_of_eight_are_found():
-    """Power: at least 80 % of the specialists, and others called special at a rate below alpha."""
-    found, false, discoveries = 0, 0.0, 0
+    """Power: at least 80 % of the specialists; the false discovery rate is below alpha."""
+    found, false = 0, 0.0
     for run in range(200):
         rng = np.random.default_rng([12, run])
         losses, where, _ = three_special(rng)
         special = specialization(losses, where, seed=rng).special
         found += sum(m < 3 for m in special)
         false += sum(m >= 3 for m in special) / max(len(special), 1)
-        discoveries += len(special)
     assert found / 600 >= 0.8
     assert false / 200 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 200)
 
@@ -117,6 +124,19 @@ def test_one_expert_for_all_rows_is_no_specialist():
     assert found.experts[0].advantage.low > 0  # better, but not in a place
     assert found.alignment.kappa == pytest.approx(0.0)
     assert found.alignment.p_value == 1.0
+
+
+def test_an_expert_that_is_only_less_bad_where_chosen_is_no_specialist():
+    rng = np.random.default_rng(8)
+    where = np.arange(2000) % 2
+    losses = rng.normal(size=(2000, 2)) ** 2
+    losses[:, 1] += np.where(where == 1, 1.0, 5.0)
+    found = specialization(losses, where)
+    assert found.experts[1].excess.low > 0
+    assert found.experts[1].p_value < 0.001
+    assert found.experts[1].advantage.high < 0
+    assert found.experts[1].p_positive > 0.999
+    assert found.special == (0,)
 
 
 def test_an_expert_seen_on_few_rows_is_not_tested():
@@ -216,6 +236,13 @@ def test_the_permutation_p_value_equals_scipys_on_all_splits():
     )
     found = permutation_p_values(values, chosen, 40_000, rng)[0]
     assert found == pytest.approx(exact.pvalue, abs=0.01)
+
+
+def test_the_one_sided_p_value_is_students():
+    values = np.random.default_rng(3).normal(0.3, size=12)
+    assert positive_p_value(values) == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
+    assert positive_p_value(np.ones(4)) == 0.0
+    assert positive_p_value(np.zeros(4)) == positive_p_value(-np.ones(4)) == 1.0
 
 
 def test_the_statistic_is_welchs():

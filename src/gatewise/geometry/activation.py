@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from gatewise.checks import as_count
 from gatewise.geometry.inputs import as_labels, as_share, Labels
 from gatewise.geometry.intervals import Interval, mean_interval
-from gatewise.geometry.mixtures import best_mixtures
+from gatewise.geometry.mixtures import best_mixtures, MAX_SUBSETS, n_sets
 from gatewise.geometry.regions import squared_losses
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,7 @@ def activation(
     y: ArrayLike,
     regions: ArrayLike,
     *,
-    k_max: int = 3,
+    k_max: int | None = None,
     level: float = 0.95,
     tolerance: float = 0.01,
     seed: int | np.random.Generator = 0,
@@ -64,10 +64,11 @@ def activation(
     not fitted on; ``y`` may be the regression function itself. ``regions`` (n,) is any partition that does not come
     from these responses. Mixtures are fitted on one random half and measured on the other, both ways. All
     comparisons of two K share the error 1 - level. A gain matters above ``tolerance`` times the loss with K = 1.
+    K goes up to ``k_max``: 3 unless given, 2 where triples are too many to try.
 
     >>> rng = np.random.default_rng(0)
     >>> signs = rng.choice([-1.0, 1.0], size=(400, 1))
-    >>> found = activation(np.hstack([signs, -signs]), np.zeros(400), np.zeros(400, dtype=int), k_max=2)
+    >>> found = activation(np.hstack([signs, -signs]), np.zeros(400), np.zeros(400, dtype=int))
     >>> found.k, found.regions[0].weights, found.barrier.value  # the half-half mixture is exact
     (2, (0.5, 0.5), 1.0)
     """
@@ -75,7 +76,7 @@ def activation(
     n, n_experts = losses.shape
     residuals = (np.asarray(predictions, float) - np.asarray(y, float)[:, None]).reshape(n, n_experts, -1)
     labels = as_labels(regions, "regions", n)
-    k_max, level = as_count(k_max, "k_max", low=2, high=n_experts), as_share(level, "level")
+    k_max, level = _largest(k_max, n_experts), as_share(level, "level")
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be 0 or above, not {tolerance!r}")
     half = np.random.default_rng(seed).permutation(n) % 2
@@ -89,6 +90,12 @@ def activation(
         steps,
         *_recommended(curve, each, tolerance),
     )
+
+
+def _largest(k_max: int | None, n_experts: int) -> int:
+    if k_max is not None:
+        return as_count(k_max, "k_max", low=2, high=n_experts)
+    return 3 if n_experts > 2 and n_sets(n_experts, 3) <= MAX_SUBSETS else 2
 
 
 def _gram(residuals: Floats) -> Floats:

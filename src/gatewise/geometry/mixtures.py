@@ -18,6 +18,15 @@ class Mixture(NamedTuple):
     loss: float
 
 
+def n_sets(n_experts: int, k_max: int) -> int:
+    """How many sets of 1 to k_max experts there are.
+
+    >>> n_sets(4, 2)
+    10
+    """
+    return sum(comb(n_experts, k) for k in range(1, k_max + 1))
+
+
 def best_mixtures(gram: Floats, k_max: int) -> list[Mixture]:
     """The best mixture of at most 1, ..., k_max experts: min w'Gw over the simplex with so many positive entries.
 
@@ -29,7 +38,7 @@ def best_mixtures(gram: Floats, k_max: int) -> list[Mixture]:
     [1.0, 0.0]
     """
     n_experts = len(gram)
-    if sum(comb(n_experts, k) for k in range(1, k_max + 1)) > MAX_SUBSETS:
+    if n_sets(n_experts, k_max) > MAX_SUBSETS:
         raise ValueError(f"k_max = {k_max} of {n_experts} experts makes more than {MAX_SUBSETS:,} sets; take fewer")
     found: list[Mixture] = []
     for k in range(1, k_max + 1):

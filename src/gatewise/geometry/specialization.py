@@ -13,7 +13,7 @@ from gatewise.geometry.alignment import Alignment, alignment
 from gatewise.geometry.inputs import as_chosen, as_losses, as_share, Labels
 from gatewise.geometry.intervals import adjusted_p_values, Interval, mean_interval
 from gatewise.geometry.regions import best_expert, RegionMap
-from gatewise.geometry.two_sample import difference_interval, permutation_p_values
+from gatewise.geometry.two_sample import difference_interval, permutation_p_values, positive_p_value
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -25,8 +25,10 @@ class ExpertReport:
     """One expert: where it is chosen, how much better it is there, and whether more so than elsewhere.
 
     ``advantage`` is the mean loss of the runner-up minus its own over the ``n_rows`` test rows that chose it, and
-    ``excess`` that advantage minus the one over all test rows. ``adjusted`` is the p-value after the control of
-    false discoveries; ``special`` says that it is at most alpha. ``tested`` is false with too few rows.
+    ``excess`` that advantage minus the one over all test rows. ``p_value`` is that of the null of no
+    excess, ``p_positive`` that of no advantage where it is chosen; ``adjusted`` is the larger of the two after the
+    control of false discoveries, and ``special`` says that it is at most alpha. With too few rows ``tested`` is
+    false and they are all 1.
     """
 
     expert: int
@@ -35,6 +37,7 @@ class ExpertReport:
     advantage: Interval
     excess: Interval
     p_value: float
+    p_positive: float
     adjusted: float
     tested: bool
     special: bool
@@ -64,7 +67,7 @@ def specialization(
     n_permutations: int | None = None,
     seed: int | np.random.Generator = 0,
 ) -> Specialization:
-    """Test, expert by expert, that E[D | chosen] > E[D] for D = loss of the runner-up - its own loss.
+    """Test, expert by expert, that E[D | chosen] > max(E[D], 0) for D = loss of the runner-up - its own loss.
 
     ``losses`` (n, M) are those of rows that no expert was fitted on. ``assignments`` are a gate's at these rows:
     labels (n,), weights (n, M) of which the largest counts, or a mask (n, M) of the active experts. They must not
@@ -72,10 +75,11 @@ def specialization(
     such as `EstimatedRegions`, which sees one random half of the rows only.
 
     That half also names the runner-up, the best other expert where the expert is chosen; the other half tests. An
-    expert that is better by the same amount everywhere is no specialist. The test is a studentized permutation
-    test (`permutation_p_values`), for experts with at least ``min_rows`` test rows that chose them and as many
-    that did not. Benjamini and Yekutieli's rule, valid under any dependence, keeps the false discovery rate at
-    alpha. Intervals are Student's and Welch's, at 1 - alpha for each expert by itself.
+    expert that is better by the same amount everywhere is no specialist; nor is one that is merely less bad where
+    it is chosen, so the advantage there must be positive, too (Student's test). The test against the rows that did
+    not choose it is a studentized permutation test (`permutation_p_values`). Both need ``min_rows`` test rows that
+    chose the expert and as many that did not. Benjamini and Yekutieli's rule, valid under any dependence, keeps the
+    false discovery rate at alpha. Intervals are Student's and Welch's, at 1 - alpha for each expert by itself.
 
     >>> rng = np.random.default_rng(0)
     >>> where = rng.integers(2, size=400)
@@ -144,22 +148,24 @@ def _permutations(wanted: int | None, n_experts: int, alpha: float) -> int:
 
 def _p_values(
     advantage: Floats, chosen: Mask, min_rows: int, n_permutations: int, rng: np.random.Generator
-) -> Floats:
-    """The p-value of every expert, (M,); NaN for those without min_rows rows of each kind."""
+) -> tuple[Floats, Floats]:
+    """The p-values of no excess and of no advantage, both (M,); NaN for experts without min_rows rows of each kind."""
     counts = chosen.sum(axis=0)
     enough = np.minimum(counts, len(chosen) - counts) >= min_rows
-    p_values = np.full(len(counts), np.nan)
+    excess, positive = np.full((2, len(counts)), np.nan)
     if enough.any():
-        p_values[enough] = permutation_p_values(advantage[:, enough], chosen[:, enough], n_permutations, rng)
-    return p_values
+        excess[enough] = permutation_p_values(advantage[:, enough], chosen[:, enough], n_permutations, rng)
+        positive[enough] = [positive_p_value(advantage[chosen[:, m], m]) for m in np.flatnonzero(enough)]
+    return excess, positive
 
 
 def _reports(
-    advantage: Floats, chosen: Mask, rivals: Labels, p_values: Floats, alpha: float
+    advantage: Floats, chosen: Mask, rivals: Labels, p_values: tuple[Floats, Floats], alpha: float
 ) -> tuple[ExpertReport, ...]:
-    tested = ~np.isnan(p_values)
-    p_values = np.where(tested, p_values, 1.0)
-    adjusted = adjusted_p_values(p_values)
+    tested = ~np.isnan(p_values[0])
+    excess, positive = (np.where(tested, p, 1.0) for p in p_values)
+    # Both nulls must go, so the larger p-value counts: a test of either at its level.
+    adjusted = adjusted_p_values(np.maximum(excess, positive))
     return tuple(
         ExpertReport(
             expert=m,
@@ -167,7 +173,8 @@ def _reports(
             n_rows=int(chosen[:, m].sum()),
             advantage=mean_interval(advantage[chosen[:, m], m], 1 - alpha),
             excess=difference_interval(advantage[:, m], chosen[:, m], 1 - alpha),
-            p_value=float(p_values[m]),
+            p_value=float(excess[m]),
+            p_positive=float(positive[m]),
             adjusted=float(adjusted[m]),
             tested=bool(tested[m]),
             special=bool(adjusted[m] <= alpha),

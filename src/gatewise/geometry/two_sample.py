@@ -73,6 +73,18 @@ def random_orders(n: int, count: int, rng: np.random.Generator) -> Iterator[NDAr
         yield rng.permuted(np.tile(np.arange(n), (min(step, count - start), 1)), axis=1)
 
 
+def positive_p_value(values: Floats) -> float:
+    """Student's one-sided p-value that the mean of two or more values is not positive.
+
+    >>> round(positive_p_value(np.array([1.0, 2.0, 3.0])), 4)
+    0.0371
+    """
+    scale = values.std(ddof=1) / np.sqrt(len(values))
+    if scale == 0:
+        return 0.0 if values.mean() > 0 else 1.0
+    return float(special.stdtr(len(values) - 1, -values.mean() / scale))
+
+
 def difference_interval(values: Floats, chosen: Mask, level: float) -> Interval:
     """Welch's interval of mean(values | chosen) - mean(values), (n,) and (n,); the share of chosen rows as it is."""
     inside, outside = values[chosen], values[~chosen]
