@@ -139,8 +139,8 @@ def _refined(
             hit = domain.contains(probe)
             hit[hit] = _labels(regions, probe[hit]) != labels[hit]
             if hit.any():
-                target[hit], distance[hit] = _bisect(regions, labels[hit], rows[hit], probe[hit])
-    return distance
+                target[hit], distance[hit] = _bisect(regions, labels[hit], rows[hit], probe[hit], n_steps=10)
+    return _bisect(regions, labels, rows, target)[1]
 
 
 def _bisect(

@@ -149,7 +149,7 @@ def _permutations(wanted: int | None, n_experts: int, alpha: float) -> int:
 def _p_values(
     advantage: Floats, chosen: Mask, min_rows: int, n_permutations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """The p-values of no excess and of no advantage, both (M,); NaN for experts without min_rows rows of each kind."""
+    """The p-values of no excess and of no advantage, both (M,); NaN without min_rows rows of each kind."""
     counts = chosen.sum(axis=0)
     enough = np.minimum(counts, len(chosen) - counts) >= min_rows
     excess, positive = np.full((2, len(counts)), np.nan)

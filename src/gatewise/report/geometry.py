@@ -9,6 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import distance_transform_edt
 
@@ -136,7 +137,7 @@ def draw_bands(panel: Axes, regions: RegionMap, rho: float, low: Sequence[float]
 def draw_advantages(panel: Axes, found: Specialization, quantity: Literal["advantage", "excess"]) -> None:
     """Horizontal bars with intervals, the first expert on top."""
     labels = {"advantage": "loss of the runner-up minus own, where chosen",
-              "excess": "advantage where chosen minus advantage over all rows"}  # fmt: skip
+              "excess": "excess of the advantage where chosen"}  # fmt: skip
     if quantity not in labels:
         raise ValueError(f"quantity must be 'advantage' or 'excess', not {quantity!r}")
     for place, report in enumerate(found.experts):
@@ -173,4 +174,5 @@ def _write_number(panel: Axes, region: NDArray[np.bool_], m: int, box: tuple[flo
         return
     x = box[0] + (column + 0.5) / depth.shape[1] * (box[2] - box[0])
     y = box[1] + (row + 0.5) / depth.shape[0] * (box[3] - box[1])
-    panel.text(x, y, str(m + 1), ha="center", va="center", fontsize=11, fontweight="bold")
+    halo = [withStroke(linewidth=3, foreground="white")]
+    panel.text(x, y, str(m + 1), ha="center", va="center", fontweight="bold", path_effects=halo)
