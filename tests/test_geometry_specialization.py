@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from gatewise.experiments.specialists import false_alarms, M, NULLS, power, three_special
 from gatewise.geometry import adjusted_p_values, alignment, best_expert, EstimatedRegions, runners_up, specialization
 from gatewise.geometry.intervals import mean_interval, share_bounds
 from gatewise.geometry.two_sample import (
@@ -15,96 +16,38 @@ from gatewise.geometry.two_sample import (
     welch_statistic,
 )
 
-M = 8
-SHARES = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.08, 0.04, 0.03])  # some experts see few rows
 RUNS = 1000
 # 5 % plus two standard errors of a share of 1,000 runs.
 CEILING = 0.05 + 2 * np.sqrt(0.05 * 0.95 / RUNS)
 
 
-def nothing_special(rng, n=600):
-    """Squared errors with a common part, one distribution for all experts and rows, chosen by a share."""
-    losses = (rng.normal(size=(n, 1)) + rng.normal(size=(n, M))) ** 2
-    return losses, rng.choice(M, size=n, p=SHARES), None
-
-
-def better_everywhere(rng, n=600):
-    """Expert 0 beats every other everywhere, and by the same amount."""
-    losses, where, _ = nothing_special(rng, n)
-    losses[:, 0] *= 0.2
-    return losses, where, None
-
-
-def heavy_tails(rng, n=600):
-    """Rare, very large losses: an expert seen on few rows escapes them by luck."""
-    losses = rng.standard_t(2.5, size=(n, M)) ** 2
-    return losses, rng.choice(M, size=n, p=SHARES), None
-
-
-def noisy_places(rng, n=600):
-    """Losses are six times as variable where x is small, their means equal; the regions are bands of x."""
-    x = rng.uniform(size=n)
-    losses = 10 + rng.normal(size=(n, M)) * np.where(x < 0.25, 6.0, 1.0)[:, None]
-    return losses, np.digitize(x, np.cumsum(SHARES)[:-1]), None
-
-
-def regions_from_the_losses(rng, n=600):
-    """Regions fitted to pure noise, by a rule that sees one half."""
-    losses, _, _ = nothing_special(rng, n)
-    return losses, EstimatedRegions, rng.uniform(size=(n, 2))
-
-
-def three_special(rng, n=1200, effect=0.8):
-    """Experts 0, 1 and 2 lose ``effect`` less where they are chosen; the other five are chosen at random."""
-    where = rng.integers(M, size=n)
-    losses = (0.7 * rng.normal(size=(n, 1)) + 0.7 * rng.normal(size=(n, M))) ** 2 + effect
-    for m in range(3):
-        losses[where == m, m] -= effect
-    return losses, where, None
-
-
-def false_alarms(design, runs):
-    """The share of runs with any false alarm, and with any when the excess alone is tested."""
-    alarms = np.zeros(2)
-    for run in range(runs):
-        rng = np.random.default_rng([11, run])
-        losses, assignments, X = design(rng)
-        found = specialization(losses, assignments, X, seed=rng)
-        excess = adjusted_p_values([report.p_value for report in found.experts])
-        alarms += bool(found.special), excess.min() <= found.alpha
-    return alarms / runs
-
-
-NULLS = [nothing_special, better_everywhere, heavy_tails, noisy_places, regions_from_the_losses]
+def eight_experts(seed, n):
+    """Losses and labels with three specialists of eight."""
+    sample = three_special(np.random.default_rng(seed), n)
+    return sample.losses, sample.assignments
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("design", NULLS, ids=lambda design: design.__name__)
 def test_the_level_is_kept_over_a_thousand_runs(design):
-    assert false_alarms(design, RUNS).max() <= CEILING
+    assert max(false_alarms(design, RUNS)) <= CEILING
 
 
 @pytest.mark.parametrize("design", NULLS, ids=lambda design: design.__name__)
 def test_the_level_is_kept_in_a_few_runs(design):
-    assert false_alarms(design, 10).max() <= 0.2
+    assert max(false_alarms(design, 10)) <= 0.2
 
 
 @pytest.mark.slow
 def test_three_specialists_of_eight_are_found():
     """Power: at least 80 % of the specialists; the false discovery rate is below alpha."""
-    found, false = 0, 0.0
-    for run in range(200):
-        rng = np.random.default_rng([12, run])
-        losses, where, _ = three_special(rng)
-        special = specialization(losses, where, seed=rng).special
-        found += sum(m < 3 for m in special)
-        false += sum(m >= 3 for m in special) / max(len(special), 1)
-    assert found / 600 >= 0.8
-    assert false / 200 <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 200)
+    found, false = power(runs=200)
+    assert found >= 0.8
+    assert false <= 0.05
 
 
 def test_three_specialists_in_one_run():
-    losses, where, _ = three_special(np.random.default_rng(1), n=4000)
+    losses, where = eight_experts(1, 4000)
     found = specialization(losses, where)
     assert found.special == (0, 1, 2)
     for report in found.experts[:3]:
@@ -175,7 +118,7 @@ def test_runner_up_and_regions_come_from_the_half_that_does_not_test():
 
 
 def test_labels_weights_and_masks_say_the_same():
-    losses, where, _ = three_special(np.random.default_rng(5), n=400)
+    losses, where = eight_experts(5, 400)
     onehot = np.eye(M)[where]
     reports = [specialization(losses, form, n_permutations=200) for form in (where, onehot, onehot > 0)]
     assert reports[0] == reports[1] == reports[2]
@@ -184,7 +127,7 @@ def test_labels_weights_and_masks_say_the_same():
 
 
 def test_a_top_2_mask_tests_every_active_expert():
-    losses, where, _ = three_special(np.random.default_rng(6), n=1200)
+    losses, where = eight_experts(6, 1200)
     mask = np.eye(M, dtype=bool)[where] | np.eye(M, dtype=bool)[(where + 4) % M]
     found = specialization(losses, mask, n_permutations=500)
     assert [report.n_rows for report in found.experts] > [0] * M
@@ -192,7 +135,7 @@ def test_a_top_2_mask_tests_every_active_expert():
 
 
 def test_a_seed_fixes_the_report():
-    losses, where, _ = three_special(np.random.default_rng(7), n=300)
+    losses, where = eight_experts(7, 300)
     assert specialization(losses, where, seed=3) == specialization(losses, where, seed=3)
 
 

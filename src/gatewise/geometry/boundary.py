@@ -139,12 +139,12 @@ def _refined(
             hit = domain.contains(probe)
             hit[hit] = _labels(regions, probe[hit]) != labels[hit]
             if hit.any():
-                target[hit], distance[hit] = _bisect(regions, labels[hit], rows[hit], probe[hit], n_steps=10)
-    return _bisect(regions, labels, rows, target)[1]
+                target[hit], distance[hit] = _bisect(regions, labels[hit], rows[hit], probe[hit])
+    return distance
 
 
 def _bisect(
-    regions: RegionMap, labels: Labels, rows: Floats, target: Floats, n_steps: int = 30
+    regions: RegionMap, labels: Labels, rows: Floats, target: Floats, n_steps: int = 24
 ) -> tuple[Floats, Floats]:
     """The change of label that bisection finds between each row and its target, and how far away it is."""
     low, high = np.zeros(len(rows)), np.ones(len(rows))
