@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from gatewise import KernelGate, LinearGate, QuadraticGate
+from gatewise.gates import Gate
 from gatewise.geometry import assignment_loss, box_quadrature, class_loss, Domain, shrunken
 from gatewise.geometry.boundary import boundary_distance
 from gatewise.geometry.infimum import _dense_loss
@@ -77,6 +78,23 @@ def test_the_disk_tells_linear_from_quadratic_gates():
     assert linear.value > lower
     assert quadratic.value < 0.01 < linear.value
     assert class_loss(QuadraticGate(2, k=1), X, regions, mass=mass, radius=30.0, n_starts=2).value < 0.01
+
+
+@pytest.mark.parametrize(("k", "phi"), [(1, "exp"), (2, "exp"), (None, "sigmoid")])
+def test_a_search_from_bad_starts_still_finds_three_sectors(k, phi):
+    """Targets that the class itself makes: the infimum is zero up to what the search leaves."""
+    X = np.random.default_rng(5).uniform(-1, 1, size=(300, 2))
+    gate, theta = LinearGate(3, k=k, phi=phi), np.array([[3.0, 1.0, 0.4], [-1.0, 2.0, -0.7]])
+    hard = LinearGate(3, k=1).active(X, theta)[:, 0]
+    targets = np.eye(3) if k == 1 else np.array([[0.7, 0.3, 0.0], [0.0, 0.6, 0.4], [0.1, 0.0, 0.9]])
+    found = class_loss(gate, X, hard, targets, radius=20.0, n_starts=3, seed=1)
+    assert found.gap >= 0
+    assert found.value < (0.02 if k == 1 else 0.25)
+    at_theta = assignment_loss(gate.weights(X, found.theta), hard, targets)
+    assert found.value == pytest.approx(at_theta.value, abs=1e-9)
+    assert found.value <= assignment_loss(np.full((300, 3), 1 / 3), hard, targets).value
+    again = class_loss(gate, X, hard, targets, radius=20.0, n_starts=3, seed=1)
+    assert again.value == found.value  # a seed fixes the result
 
 
 def test_the_gradient_is_that_of_the_loss():
@@ -194,7 +212,7 @@ def test_bad_input_is_named(call, message):
 
 
 def test_a_gate_of_another_kind_is_refused():
-    class Odd(LinearGate.__mro__[2]):
+    class Odd(Gate):
         theta_shape = scores = weights = active = mean_weights = None
 
     with pytest.raises(TypeError, match="gate must be a KernelGate or a ScoreGate, not Odd"):

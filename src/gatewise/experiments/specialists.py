@@ -67,7 +67,7 @@ NULLS: tuple[Callable[[np.random.Generator], Sample], ...] = (
 def three_special(rng: np.random.Generator, n: int = 1200, effect: float = 0.8) -> Sample:
     """The first three experts lose ``effect`` less where they are chosen; the other five are chosen at random.
 
-    The standard deviation of the difference of two experts' losses is about 1.6.
+    The standard deviation of the difference of two experts' losses is about 1.7.
     """
     where = rng.integers(M, size=n)
     losses = (0.7 * rng.normal(size=(n, 1)) + 0.7 * rng.normal(size=(n, M))) ** 2 + effect
