@@ -81,7 +81,7 @@ def _descend(
         lambda flat: _dense_loss(flat.reshape(start.shape), features, wanted, share, gate.phi),
         start.ravel(),
         bounds=[(-radius, radius)] * start.size,
-        factr=10.0,
+        factr=1e4,
         pgtol=1e-10,
         maxiter=1000,
     )

@@ -164,8 +164,10 @@ def _reports(
 ) -> tuple[ExpertReport, ...]:
     tested = ~np.isnan(p_values[0])
     excess, positive = (np.where(tested, p, 1.0) for p in p_values)
-    # Both nulls must go, so the larger p-value counts: a test of either at its level.
-    adjusted = adjusted_p_values(np.maximum(excess, positive))
+    adjusted = np.ones(len(rivals))
+    # Both nulls must go, so the larger p-value counts. Who is tested depends on counts, not on losses: the others
+    # need no share of alpha.
+    adjusted[tested] = adjusted_p_values(np.maximum(excess, positive)[tested])
     return tuple(
         ExpertReport(
             expert=m,
