@@ -84,7 +84,7 @@ def false_alarms(design: Callable[[np.random.Generator], Sample], runs: int, see
         sample = design(rng)
         found = specialization(sample.losses, sample.assignments, sample.X, seed=rng)
         excess = adjusted_p_values([report.p_value for report in found.experts if report.tested])
-        alarms += bool(found.special), (excess <= found.alpha).any()
+        alarms += bool(found.special), bool((excess <= found.alpha).any())
     return float(alarms[0]) / runs, float(alarms[1]) / runs
 
 
