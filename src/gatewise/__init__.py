@@ -1,6 +1,8 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
 from gatewise import geometry
+from gatewise.aggregation import after, Blocks, L2Projection, Particles
+from gatewise.estimators import RouterAggregator
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -8,11 +10,16 @@ from gatewise.mixture import MixtureOfExperts, nearest_center_moe
 __version__ = "0.1.0"
 
 __all__ = [
+    "Blocks",
     "KernelGate",
+    "L2Projection",
     "LinearGate",
     "MixtureOfExperts",
+    "Particles",
     "QuadraticGate",
+    "RouterAggregator",
     "__version__",
+    "after",
     "expert_matrix",
     "geometry",
     "nearest_center_moe",
