@@ -213,7 +213,8 @@ def test_bad_input_is_named(call, message):
 
 def test_a_gate_of_another_kind_is_refused():
     class Odd(Gate):
-        theta_shape = scores = weights = active = mean_weights = None
+        """Neither of scores nor of kernels."""
 
+    Odd.__abstractmethods__ = frozenset()
     with pytest.raises(TypeError, match="gate must be a KernelGate or a ScoreGate, not Odd"):
         class_loss(Odd(2), [[0.0]], [0])

@@ -46,6 +46,10 @@ def test_three_specialists_of_eight_are_found():
     assert false <= 0.05
 
 
+def test_three_specialists_are_found_in_a_few_runs():
+    assert power(runs=3, effect=1.5)[0] >= 0.8
+
+
 def test_three_specialists_in_one_run():
     losses, where = eight_experts(1, 4000)
     found = specialization(losses, where)
