@@ -35,8 +35,9 @@ test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds
 bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
 
-figure: $(VENV)/.cli  ## the figure of the README
+figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out docs/assets
+	$(BIN)/python -c "from pathlib import Path; from gatewise.report.geometry import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov

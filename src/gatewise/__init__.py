@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from gatewise import geometry
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
 from gatewise.estimators import RouterAggregator
 from gatewise.experts import expert_matrix
@@ -20,6 +21,7 @@ __all__ = [
     "__version__",
     "after",
     "expert_matrix",
+    "geometry",
     "nearest_center_moe",
     "phi_regularity",
 ]

@@ -1,0 +1,78 @@
+"""Does a gate follow the best-expert regions more than chance would have it?"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from gatewise.checks import as_count
+from gatewise.geometry.inputs import as_labels, as_share, as_weights
+from gatewise.geometry.intervals import Interval
+from gatewise.geometry.two_sample import random_orders
+
+Floats = NDArray[np.float64]
+
+
+class Alignment(NamedTuple):
+    """Agreement of a gate with the best experts, and what chance alignment gives.
+
+    ``excess`` is agreement - chance with its interval; ``kappa`` the share of the possible excess that is reached;
+    ``p_value`` that of a permutation test against no alignment.
+    """
+
+    agreement: float
+    chance: float
+    excess: Interval
+    kappa: float
+    p_value: float
+
+
+def alignment(
+    assignments: ArrayLike,
+    best: ArrayLike,
+    n_experts: int,
+    *,
+    level: float = 0.95,
+    n_permutations: int = 1999,
+    seed: int | np.random.Generator = 0,
+) -> Alignment:
+    """mean_i w[i, best_i] against sum_m mean(w_m) P(best = m), what the same weights give in random order.
+
+    ``assignments`` are labels (n,) or weights (n, M) of a gate; ``best`` (n,) the best expert of every row, from
+    known regions or the rows' own losses. A gate that always asks one expert, however good, has no excess.
+
+    >>> alignment([0, 1] * 20, [0, 1] * 20, 2, n_permutations=99)[:2]
+    (1.0, 0.5)
+    """
+    n = len(np.asarray(best))
+    n_experts, level = as_count(n_experts, "n_experts", low=2), as_share(level, "level")
+    labels = as_labels(best, "best", n, n_experts)
+    weights = as_weights(assignments, "assignments", n, n_experts)
+    if n < 2:
+        raise ValueError(f"best must hold at least two rows, not {n}")
+    use, wins = weights.mean(axis=0), np.bincount(labels, minlength=n_experts) / n  # both (M,)
+    hits = weights[np.arange(n), labels]
+    agreement, chance = float(hits.mean()), float(use @ wins)
+    # The excess is a smooth function of means; these are its influences, row by row.
+    influence = hits - weights @ wins - use[labels]
+    half = float(special.stdtrit(n - 1, 0.5 + level / 2) * influence.std(ddof=1) / np.sqrt(n))
+    excess = agreement - chance
+    return Alignment(
+        agreement,
+        chance,
+        Interval(excess, excess - half, excess + half),
+        excess / (1.0 - chance) if chance < 1.0 else 0.0,
+        _p_value(weights, labels, agreement, as_count(n_permutations, "n_permutations"), seed),
+    )
+
+
+def _p_value(
+    weights: Floats, labels: NDArray[np.intp], agreement: float, n_permutations: int, seed: int | np.random.Generator
+) -> float:
+    """The share of orders of the rows that agree at least as well, the given one counted."""
+    rows, as_good = np.arange(len(labels)), 0
+    for orders in random_orders(len(labels), n_permutations, np.random.default_rng(seed)):
+        # Sums in another order differ by rounding: equal agreements must count as equal.
+        as_good += int((weights[rows, labels[orders]].mean(axis=1) >= agreement - 1e-12).sum())
+    return float((1 + as_good) / (1 + n_permutations))
