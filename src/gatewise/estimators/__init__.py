@@ -1,0 +1,1 @@
+"""The scikit-learn faces: the only place that wires the rooms together."""

@@ -1,0 +1,113 @@
+"""Triangular factors of normal equations, cumulated: the hot loops of the threshold search.
+
+A factor U of rows A is upper triangular with U'U = A'A: the normal equations of those rows, but with the condition
+number of A and not its square. Rows are absorbed one batch after another, so a running sum of normal equations is a
+running factor.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatewise.kernels.compiled import compiled_fma
+
+Floats = NDArray[np.float64]
+
+
+@compiled_fma
+def absorb(factor: Floats, rows: Floats) -> None:
+    """Replace U (q, q) by the factor of U'U + rows'rows, by reflections; ``rows`` (m, q) is overwritten."""
+    q, m = factor.shape[0], rows.shape[0]
+    s = np.empty(q)
+    for k in range(q):
+        tail = 0.0
+        for i in range(m):
+            tail += rows[i, k] * rows[i, k]
+        if tail == 0.0:
+            continue
+        alpha = -np.copysign(np.sqrt(factor[k, k] ** 2 + tail), factor[k, k])
+        head = factor[k, k] - alpha  # the reflection is I - v v' / (-alpha head), v = (head, rows[:, k])
+        factor[k, k] = alpha
+        for c in range(k + 1, q):
+            s[c] = head * factor[k, c]
+        for i in range(m):
+            for c in range(k + 1, q):
+                s[c] += rows[i, k] * rows[i, c]
+        for c in range(k + 1, q):
+            s[c] /= -alpha * head
+            factor[k, c] -= head * s[c]
+        for i in range(m):
+            for c in range(k + 1, q):
+                rows[i, c] -= rows[i, k] * s[c]
+
+
+@compiled_fma
+def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
+    """Bring the first ``len(scale)`` columns to echelon form in place; the number of columns that counted.
+
+    A column with less than ``tolerance * scale`` left depends on those before it. It is passed over and uses up no
+    row; otherwise a direction of mere rounding would take its share of every later column.
+    """
+    m, q = matrix.shape
+    rank = 0
+    for k in range(len(scale)):
+        length = 0.0
+        for i in range(rank, m):
+            length += matrix[i, k] * matrix[i, k]
+        if np.sqrt(length) <= tolerance * scale[k]:
+            continue
+        pivot = matrix[rank, k]
+        alpha = -np.copysign(np.sqrt(length), pivot)
+        matrix[rank, k] = pivot - alpha
+        for c in range(k + 1, q):
+            dot = 0.0
+            for i in range(rank, m):
+                dot += matrix[i, k] * matrix[i, c]
+            dot /= -alpha * (pivot - alpha)
+            for i in range(rank, m):
+                matrix[i, c] -= matrix[i, k] * dot
+        rank += 1
+    return rank
+
+
+@compiled_fma
+def bin_factors(rows: Floats, starts: NDArray[np.intp]) -> Floats:
+    """The factor of the rows of each bin: rows (n, q) sorted by bin, starts (B+1,); returns (B, q, q)."""
+    q, batch = rows.shape[1], 64  # a batch of rows stays in the first-level cache
+    out = np.zeros((len(starts) - 1, q, q))
+    for b in range(len(starts) - 1):
+        for start in range(starts[b], starts[b + 1], batch):
+            absorb(out[b], rows[start : min(start + batch, starts[b + 1])].copy())
+    return out
+
+
+@compiled_fma
+def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats:
+    """What bins 0..b say of the shared columns once their routed columns are fitted, for every b.
+
+    factors (B, q, q) of the columns [routed | shared | y]; returns factors (B, s, s) of [shared | y], s = q - n_routed,
+    after projection off the routed columns.
+    """
+    n_bins, q = factors.shape[:2]
+    s = q - n_routed
+    out = np.zeros((n_bins, s, s))
+    total = np.zeros((q, q))
+    scale = np.empty(n_routed)
+    for b in range(n_bins):
+        absorb(total, factors[b].copy())
+        work = total.copy()
+        for k in range(n_routed):
+            scale[k] = np.sqrt((work[: k + 1, k] ** 2).sum())
+        rank = eliminate(work, scale, tolerance)
+        absorb(out[b], work[rank:, n_routed:].copy())
+    return out
+
+
+@compiled_fma
+def stacked_rss(stacks: Floats, scale: Floats, tolerance: float) -> Floats:
+    """The residual sum of squares of the last column on the others, for each of P stacks (P, m, s): (P,)."""
+    out = np.empty(len(stacks))
+    for p in range(len(stacks)):
+        work = stacks[p].copy()
+        rank = eliminate(work, scale, tolerance)
+        out[p] = (work[rank:, -1] ** 2).sum()
+    return out
