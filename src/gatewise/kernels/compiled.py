@@ -20,3 +20,8 @@ def compiled(function: F) -> F:
 def compiled_fma(function: F) -> F:
     """Compile ``function`` as `compiled` does, and let it fuse a product with a sum."""
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(function))
+
+
+def compiled_reordered(function: F) -> F:
+    """Compile ``function`` as `compiled` does, and let it sum in any order: for sums whose last bits do not matter."""
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})(function))

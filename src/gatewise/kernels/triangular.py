@@ -8,39 +8,40 @@ running factor.
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.kernels.compiled import compiled_fma
+from gatewise.kernels.compiled import compiled_reordered
 
 Floats = NDArray[np.float64]
 
 
-@compiled_fma
-def absorb(factor: Floats, rows: Floats) -> None:
-    """Replace U (q, q) by the factor of U'U + rows'rows, by reflections; ``rows`` (m, q) is overwritten."""
-    q, m = factor.shape[0], rows.shape[0]
-    s = np.empty(q)
+@compiled_reordered
+def absorb(factor: Floats, columns: Floats, m: int) -> None:
+    """Replace U (q, q) by the factor of U'U + A'A, by reflections; A' is columns (q, :m), which is overwritten.
+
+    The columns of A are contiguous, so that each sum and each update runs along memory.
+    """
+    q = factor.shape[0]
     for k in range(q):
+        pivot = columns[k]
         tail = 0.0
         for i in range(m):
-            tail += rows[i, k] * rows[i, k]
+            tail += pivot[i] * pivot[i]
         if tail == 0.0:
             continue
         alpha = -np.copysign(np.sqrt(factor[k, k] ** 2 + tail), factor[k, k])
-        head = factor[k, k] - alpha  # the reflection is I - v v' / (-alpha head), v = (head, rows[:, k])
+        head = factor[k, k] - alpha  # the reflection is I - v v' / (-alpha head), v = (head, pivot)
         factor[k, k] = alpha
         for c in range(k + 1, q):
-            s[c] = head * factor[k, c]
-        for i in range(m):
-            for c in range(k + 1, q):
-                s[c] += rows[i, k] * rows[i, c]
-        for c in range(k + 1, q):
-            s[c] /= -alpha * head
-            factor[k, c] -= head * s[c]
-        for i in range(m):
-            for c in range(k + 1, q):
-                rows[i, c] -= rows[i, k] * s[c]
+            other = columns[c]
+            dot = head * factor[k, c]
+            for i in range(m):
+                dot += pivot[i] * other[i]
+            dot /= -alpha * head
+            factor[k, c] -= head * dot
+            for i in range(m):
+                other[i] -= pivot[i] * dot
 
 
-@compiled_fma
+@compiled_reordered
 def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
     """Bring the first ``len(scale)`` columns to echelon form in place; the number of columns that counted.
 
@@ -69,18 +70,23 @@ def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
     return rank
 
 
-@compiled_fma
+@compiled_reordered
 def bin_factors(rows: Floats, starts: NDArray[np.intp]) -> Floats:
     """The factor of the rows of each bin: rows (n, q) sorted by bin, starts (B+1,); returns (B, q, q)."""
-    q, batch = rows.shape[1], 64  # a batch of rows stays in the first-level cache
+    q, batch = rows.shape[1], 128  # a batch of rows stays in the first-level cache
     out = np.zeros((len(starts) - 1, q, q))
+    columns = np.empty((q, batch))
     for b in range(len(starts) - 1):
         for start in range(starts[b], starts[b + 1], batch):
-            absorb(out[b], rows[start : min(start + batch, starts[b + 1])].copy())
+            m = min(batch, starts[b + 1] - start)
+            for i in range(m):
+                for c in range(q):
+                    columns[c, i] = rows[start + i, c]
+            absorb(out[b], columns, m)
     return out
 
 
-@compiled_fma
+@compiled_reordered
 def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats:
     """What bins 0..b say of the shared columns once their routed columns are fitted, for every b.
 
@@ -93,16 +99,16 @@ def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats
     total = np.zeros((q, q))
     scale = np.empty(n_routed)
     for b in range(n_bins):
-        absorb(total, factors[b].copy())
+        absorb(total, factors[b].T.copy(), q)
         work = total.copy()
         for k in range(n_routed):
             scale[k] = np.sqrt((work[: k + 1, k] ** 2).sum())
         rank = eliminate(work, scale, tolerance)
-        absorb(out[b], work[rank:, n_routed:].copy())
+        absorb(out[b], work[rank:, n_routed:].T.copy(), q - rank)
     return out
 
 
-@compiled_fma
+@compiled_reordered
 def stacked_rss(stacks: Floats, scale: Floats, tolerance: float) -> Floats:
     """The residual sum of squares of the last column on the others, for each of P stacks (P, m, s): (P,)."""
     out = np.empty(len(stacks))
