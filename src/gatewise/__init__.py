@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from gatewise.estimators import SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -11,6 +12,7 @@ __all__ = [
     "LinearGate",
     "MixtureOfExperts",
     "QuadraticGate",
+    "SharedRoutedRegressor",
     "__version__",
     "expert_matrix",
     "nearest_center_moe",

@@ -23,5 +23,5 @@ def compiled_fma(function: F) -> F:
 
 
 def compiled_reordered(function: F) -> F:
-    """Compile ``function`` as `compiled` does, and let it sum in any order: for sums whose last bits do not matter."""
+    """Compile ``function`` as `compiled` does, and let it sum in any order, where last bits do not matter."""
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})(function))

@@ -9,7 +9,6 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, SplineTransformer
 
@@ -153,7 +152,9 @@ class SplineBasis(_LocalBasis):
     def transform(self, X: Floats) -> Floats:
         """The columns at every row, (n, n_knots + degree - 1)."""
         knots = np.linspace(0.0, 1.0, self.n_knots)[:, None]
-        maker = SplineTransformer(degree=self.degree, knots=knots, include_bias=self.intercept, extrapolation="linear")
+        maker = SplineTransformer(
+            degree=self.degree, knots=knots, include_bias=self.intercept, extrapolation="linear"
+        )
         return np.asarray(maker.fit(knots).transform(self.local(X)[:, None]), dtype=np.float64)
 
 
@@ -176,8 +177,8 @@ def ready_basis(basis: Any, X: Floats, names: Sequence[str] | None = None, label
 
 def columns_of(ready: FeatureMap, X: Floats, label: str = "basis") -> Floats:
     """The columns of a ready basis, (n, p), checked."""
-    made = ready.transform(X)
-    columns = np.ascontiguousarray(made.toarray() if issparse(made) else made, dtype=np.float64)
+    made: Any = ready.transform(X)
+    columns = np.ascontiguousarray(made.toarray() if hasattr(made, "toarray") else made, dtype=np.float64)
     if columns.ndim != 2 or len(columns) != len(X):
         raise ValueError(f"{label} must return shape ({len(X)}, p), not {columns.shape}")
     if not np.isfinite(columns).all():
@@ -189,5 +190,7 @@ def columns_of(ready: FeatureMap, X: Floats, label: str = "basis") -> Floats:
 def resized(basis: Any, size: int, label: str) -> Any:
     """The basis of another sieve size; an error where it has none."""
     if not hasattr(basis, "resized"):
-        raise TypeError(f"{label} must be a basis with sizes to choose from (Fourier, polynomial, spline), not {basis!r}")
+        raise TypeError(
+            f"{label} must be a basis with sizes to choose from (Fourier, polynomial, spline), not {basis!r}"
+        )
     return basis.resized(size)

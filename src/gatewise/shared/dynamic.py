@@ -72,7 +72,9 @@ def best_cuts(segments: Segments, shared: Floats) -> Cuts | None:
         if best is None:
             best = costs[0]
             continue
-        total = np.vstack([np.full(len(best), np.inf), best[:-1, None] + costs[1:]])  # [a, b]: this region starts at a
+        total = np.vstack(
+            [np.full(len(best), np.inf), best[:-1, None] + costs[1:]]
+        )  # [a, b]: this region starts at a
         back.append(total.argmin(axis=0))
         best = total.min(axis=0)
     assert best is not None

@@ -6,7 +6,7 @@ with nothing left gets the coefficient 0.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,8 @@ def factorize(A: Floats, scale: Floats | None = None) -> Factor:
     scale = np.where(norms > 0, norms, 1.0)
     if A.shape[1] == 0:
         return Factor(np.zeros((len(A), 0)), np.zeros((0, 0)), np.zeros(0, dtype=np.intp), scale)
-    q, r, order = qr(A / scale, mode="economic", pivoting=True, check_finite=False)
+    parts: Any = qr(A / scale, mode="economic", pivoting=True, check_finite=False)
+    q, r, order = parts
     rank = int((np.abs(np.diag(r)) > RANK_TOLERANCE).sum())
     return Factor(q[:, :rank], r[:rank, :rank], order[:rank].astype(np.intp), scale)
 

@@ -13,7 +13,7 @@ Score = Callable[[Floats], float]  # thresholds (J-1,) -> residual sum of square
 def search_moving(
     score: Score, grid: Floats, n_thresholds: int, n_jobs: int | None = None
 ) -> tuple[Floats, float, Floats]:
-    """The thresholds, their RSS and the last profile: greedy insertion, then one threshold at a time until none moves.
+    """The thresholds, their RSS and the last profile: greedy insertion, then one threshold at a time till none moves.
 
     With one threshold this is the full profile, so the minimum on the grid; with several it is a minimum that no move
     of a single threshold improves. ``score`` is called in threads: the work is in LAPACK, which runs side by side.

@@ -102,11 +102,11 @@ def _ask(partition: Any) -> Callable[[Any], ArrayLike]:
         gate, theta = partition
         return lambda X: gate.active(X, theta)[:, 0]
     if hasattr(partition, "predict"):
-        return lambda X: partition.predict(X)
+        partition = partition.predict
     if callable(partition):
         asked: Callable[[Any], ArrayLike] = partition
         return asked
     raise ValueError(
-        "partition must be 'threshold', a Threshold, a function X -> regions, a gate (with gate_weights, or as a pair "
-        f"(gate, theta)) or a classifier, not {partition!r}"
+        "partition must be 'threshold', a Threshold, a function X -> regions, a gate (with gate_weights, or as a "
+        f"pair (gate, theta)) or a classifier, not {partition!r}"
     )
