@@ -90,8 +90,8 @@ def bin_factors(rows: Floats, starts: NDArray[np.intp]) -> Floats:
 def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats:
     """What bins 0..b say of the shared columns once their routed columns are fitted, for every b.
 
-    factors (B, q, q) of the columns [routed | shared | y]; returns factors (B, s, s) of [shared | y] projected off the
-    routed columns, s = q - n_routed.
+    factors (B, q, q) of the columns [routed | shared | y]; returns factors (B, s, s) of [shared | y] projected off
+    the routed columns, s = q - n_routed.
     """
     n_bins, q = factors.shape[:2]
     s = q - n_routed

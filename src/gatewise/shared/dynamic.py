@@ -8,6 +8,7 @@ grid; with them the result is a minimum that no move of one threshold and no cha
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -121,12 +122,15 @@ def _all_runs(factors: Floats, n_routed: int) -> Floats:
 
 
 def _starts(segments: Segments, shared: Floats, y: Floats) -> list[Floats]:
-    """Shared coefficients to start from: none, those of y alone, and those of equal runs of bins."""
+    """Shared coefficients to start from: none, those of y alone, and those of up to 20 coarse partitions."""
     if shared.shape[1] == 0:
         return [np.zeros(0)]
-    n_bins, n_regions = segments.factors[0].shape[0], len(segments.factors)
-    even = tuple(int(cut) for cut in np.linspace(0, n_bins, n_regions + 1)[1:-1])
-    return [np.zeros(shared.shape[1]), factorize(shared).solve(y), _shared_coefficients(segments, even)]
+    n_bins, n_cuts = segments.factors[0].shape[0], len(segments.factors) - 1
+    coarse = np.unique(np.linspace(0, n_bins - 2, n_cuts + 6).astype(int)[1:-1]).tolist()
+    partitions = [cuts for cuts in combinations(coarse, n_cuts) if segments.feasible(cuts)]
+    some = partitions[:: max(1, -(-len(partitions) // 20))]
+    first = [np.zeros(shared.shape[1]), factorize(shared).solve(y)]
+    return first + [_shared_coefficients(segments, cuts) for cuts in some]
 
 
 def _shared_coefficients(segments: Segments, cuts: Cuts) -> Floats:

@@ -60,7 +60,8 @@ def profile_threshold(
 
     The rows are read once: each bin between thresholds is reduced to the triangular factor of its normal equations,
     and those are cumulated from the left for the first region and from the right for the second. x (n,), shared
-    (n, p_S), routed two arrays (n, p_j) on all rows, grid (G,) increasing. `subsec:supp-mse-comparison-shared-expert`.
+    (n, p_S), routed two arrays (n, p_j) on all rows, grid (G,) increasing. The search of the paper's simulations,
+    `subsec:supp-mse-comparison-shared-expert`.
 
     >>> x = np.linspace(0, 1, 50)
     >>> ones = np.ones((50, 1))

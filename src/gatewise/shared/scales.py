@@ -1,8 +1,8 @@
 """Several scales of sharing: on a tree of regions, which components are common to all, to a group, or local.
 
 Each component is split into what all regions share and, for every inner node of the tree, how the branches of that
-node differ. Each of these blocks is a group of a group lasso with adaptive weights; along its path every set of active
-blocks is refitted by least squares, and the Bayesian information criterion picks one.
+node differ. Each of these blocks is a group of a group lasso with adaptive weights; along its path every set of
+active blocks is refitted by least squares, and the Bayesian information criterion picks one.
 """
 
 from collections.abc import Mapping
