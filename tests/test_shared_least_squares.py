@@ -5,8 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.shared.least_squares import factorize, FITS, joint_fit, pure_fit, two_stage_fit
-from gatewise.shared.least_squares import plain_two_stage_fit, Problem
+from gatewise.shared.least_squares import (
+    factorize,
+    FITS,
+    joint_fit,
+    plain_two_stage_fit,
+    Problem,
+    pure_fit,
+    two_stage_fit,
+)
 
 
 def make_problem(seed=0, n=120, p_s=3, p_r=(2, 4, 3), intercepts=True):

@@ -1,7 +1,7 @@
 """Learner-specific risk profiles of `ex:fourier-x-sin-cos` and of its complement, over n, and their slopes.
 
-The partition is known, as in `prop:procedure-shared`. A profile is the mean integrated squared error of one learner on
-one target. In the Fourier example:
+The partition is known, as in `prop:procedure-shared`. A profile is the mean integrated squared error of one learner
+on one target. In the Fourier example:
 
 - ``shared alone``: the shared learner on f_S, n rows (rho_S)
 - ``residual``: the routed learner of order 3 on f_j, its region's rows (the mean over both regions of rho_j)
@@ -16,11 +16,14 @@ In the complement ``joint`` and ``pure``, whose routed learner is linear and has
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from gatewise.checks import as_count
+from gatewise.experiments.runner import Progress, run_tasks, silent
 from gatewise.experiments.shared_designs import CUT, regions, SHARED_DESIGNS, SharedDesign
 from gatewise.shared.bases import FourierBasis, PolynomialBasis
 from gatewise.shared.fitting import Maps
@@ -77,7 +80,7 @@ def largest_order(n: int) -> int:
 
 
 def replicate(design: str, n: int, replication: int, seed: int = 0) -> dict[str, Floats]:
-    """The integrated squared errors of every learner on one sample; ``pure orders`` holds one for each order 1, 2, ...
+    """Integrated squared errors of every learner on one sample; ``pure orders`` holds one for each order 1, 2, ...
 
     The sample is fixed by (seed, design, n, replication).
     """
@@ -146,6 +149,22 @@ def slopes(rows: Sequence[RiskRow], first: int = SLOPE_FROM) -> list[Slope]:
     return found
 
 
+def run(
+    sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, jobs: int = 1, progress: Progress = silent
+) -> list[RiskRow]:
+    """The risk profiles of both designs over ``sizes``, from ``reps`` samples each."""
+    as_count(reps, "reps", low=2)
+    tasks = [
+        (design, as_count(n, "n", low=100), r, seed) for design in SHARED_DESIGNS for n in sizes for r in range(reps)
+    ]
+    results = run_tasks(replicate, tasks, jobs, progress)
+    rows: list[RiskRow] = []
+    for start in range(0, len(tasks), reps):
+        design, n = tasks[start][:2]
+        rows += summarize(design, n, results[start : start + reps])
+    return rows
+
+
 def _error(
     design: SharedDesign,
     problem: Problem,
@@ -163,7 +182,7 @@ def _joint_gcv(design: SharedDesign, X: Floats, y: Floats, truth: Floats) -> Flo
     largest = max(GCV_ORDERS)
     basis = FourierBasis(largest, low=0.0, high=CUT)
     inside = [regions(X) == j for j in range(2)]
-    reduced = [np.linalg.qr(np.column_stack([basis.transform(X[i]), X[i], y[i]]), mode="r") for i in inside]
+    reduced = [_triangular(np.column_stack([basis.transform(X[i]), X[i], y[i]])) for i in inside]
     ends = np.cumsum([0] + [len(U) for U in reduced])
     rows = tuple(np.arange(start, end) for start, end in pairwise(ends))
     U = np.vstack(reduced)
@@ -197,7 +216,7 @@ def _nested_orders(X: Floats, y: Floats, truth: Floats, largest: int) -> tuple[F
     orders = range(1, largest + 1)
     for j in range(2):
         index = regions(X) == j
-        U = np.linalg.qr(np.column_stack([basis.transform(X[index]), y[index]]), mode="r")
+        U = _triangular(np.column_stack([basis.transform(X[index]), y[index]]))
         z, grid = U[:, -1], basis.transform(GRID[GRID_ROWS[j]])
         coefficients = np.zeros((grid.shape[1], largest))
         for k in orders:
@@ -210,3 +229,8 @@ def _nested_orders(X: Floats, y: Floats, truth: Floats, largest: int) -> tuple[F
         totals += errors
         picked += errors[int(np.argmin(criterion))]
     return totals, np.asarray(picked)
+
+
+def _triangular(A: Floats) -> Floats:
+    factor: Any = np.linalg.qr(A, mode="r")
+    return np.asarray(factor)

@@ -67,7 +67,7 @@ def group_lasso(gram: Floats, target: Floats, groups: list[slice], penalties: Fl
     array([2., 0.])
     """
     t = start.copy()
-    for _ in range(1000):
+    for _ in range(500):
         largest = 0.0
         for group, penalty in zip(groups, penalties, strict=True):
             pull = target[group] - gram[group] @ t + t[group]
@@ -75,7 +75,7 @@ def group_lasso(gram: Floats, target: Floats, groups: list[slice], penalties: Fl
             new = pull * max(0.0, 1.0 - penalty / length) if length > 0 else pull
             largest = max(largest, float(np.abs(new - t[group]).max(initial=0.0)))
             t[group] = new
-        if largest <= 1e-7 * max(float(np.abs(t).max(initial=0.0)), 1e-12):
+        if largest <= 1e-5 * max(float(np.abs(t).max(initial=0.0)), 1e-12):
             break
     return t
 
