@@ -1,7 +1,7 @@
-"""Why the plain two-stage rule is biased: in the complex-shared design the routed part projects on the shared waves.
+"""Why the plain two-stage rule is biased: the routed part of the truth projects on the shared columns.
 
-The routed parts form a tent over [0, 1], and a tent has a cosine of period one in it. Fitting the shared waves to y
-alone takes that cosine for shared, and linear routed experts cannot give it back.
+The step design is the plainest case: a shared slope, and routed offsets -1 and 1. Fitting the slope to y alone takes
+most of the step for slope, and constant routed experts cannot give it back.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from gatewise.checks import as_count
 from gatewise.experiments.runner import Progress, run_tasks, silent
-from gatewise.experiments.shared_designs import regions, SHARED_DESIGNS
+from gatewise.experiments.shared_designs import regions, SharedDesign
+from gatewise.shared.bases import ConstantBasis, PolynomialBasis
 from gatewise.shared.fitting import Maps
 from gatewise.shared.least_squares import FITS
 
@@ -20,38 +21,61 @@ Floats = NDArray[np.float64]
 METHODS = ("joint", "two-stage", "two-stage-plain")
 SIZES = (200, 800, 3200, 12_800)
 GRID = (np.arange(5000) + 0.5)[:, None] / 5000
-DESIGN = SHARED_DESIGNS["complex-shared"]
-MAPS = Maps(DESIGN.shared, (DESIGN.routed,) * 2)
-COSINE = 1  # the column cos(2 pi x) of the shared basis; its coefficient in the truth is 0
+
+
+def _slope(X: Floats) -> Floats:
+    return X[:, 0].copy()
+
+
+def _minus_one(X: Floats) -> Floats:
+    return -np.ones(len(X))
+
+
+def _one(X: Floats) -> Floats:
+    return np.ones(len(X))
+
+
+STEP = SharedDesign(
+    "step", _slope, (_minus_one, _one), PolynomialBasis(1, feature=0, intercept=False), ConstantBasis()
+)
 
 
 @dataclass(frozen=True)
 class StageRow:
-    """One method at one sample size: the shared coefficient of cos(2 pi x) (truth: 0) and the prediction error."""
+    """One method at one sample size: the estimated slope (truth: 1) and the prediction error."""
 
     method: str
     n: int
-    coefficient: float
-    coefficient_sd: float
+    slope: float
+    slope_sd: float
     mse: float
     mse_se: float
 
 
-def plain_limit() -> tuple[float, float]:
-    """What the plain rule tends to: its coefficient of cos(2 pi x) and its squared error, without noise."""
-    fit = FITS["two-stage-plain"](MAPS.problem(GRID, DESIGN.truth(GRID), regions(GRID)))
-    return float(fit.shared[COSINE]), fit.rss / len(GRID)
+def plain_limit(design: SharedDesign = STEP) -> tuple[Floats, float]:
+    """What the plain rule tends to as n grows: its shared coefficients and its squared error.
+
+    In the step design the slope is 1 + <x, f_R> / <x, x> = 1.75, and 0.75^2 / 48 is left of the error.
+
+    >>> slope, floor = plain_limit()
+    >>> slope.round(4), round(floor, 4), round(0.75**2 / 48, 4)
+    (array([1.75]), 0.0117, 0.0117)
+    """
+    maps = Maps(design.shared, (design.routed,) * 2)
+    fit = FITS["two-stage-plain"](maps.problem(GRID, design.truth(GRID), regions(GRID)))
+    return fit.shared, fit.rss / len(GRID)
 
 
 def replicate(n: int, replication: int, seed: int = 0) -> Floats:
-    """Coefficient and integrated squared error of every method on one sample, (3, 2)."""
-    X, y = DESIGN.sample(n, np.random.default_rng(np.random.SeedSequence((seed, 2, n, replication))))
-    problem, truth = MAPS.problem(X, y, regions(X)), DESIGN.truth(GRID)
+    """Slope and integrated squared error of every method on one sample, (3, 2)."""
+    maps = Maps(STEP.shared, (STEP.routed,) * 2)
+    X, y = STEP.sample(n, np.random.default_rng(np.random.SeedSequence((seed, 2, n, replication))))
+    problem, truth = maps.problem(X, y, regions(X)), STEP.truth(GRID)
     rows = []
     for method in METHODS:
         fit = FITS[method](problem)
-        misses = MAPS.components(GRID, regions(GRID), fit).sum(axis=1) - truth
-        rows.append([fit.shared[COSINE], (misses**2).mean()])
+        misses = maps.components(GRID, regions(GRID), fit).sum(axis=1) - truth
+        rows.append([fit.shared[0], (misses**2).mean()])
     return np.array(rows)
 
 
