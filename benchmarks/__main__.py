@@ -1,6 +1,6 @@
 """``python -m benchmarks``: run them all."""
 
-from benchmarks import gate_weights, sparse_predict
+from benchmarks import gate_weights, profile_search, sparse_predict
 
-for benchmark in (gate_weights, sparse_predict):
+for benchmark in (gate_weights, profile_search, sparse_predict):
     benchmark.main()

@@ -1,8 +1,8 @@
 """Several scales of sharing on a design whose truth is known: is the scale of every component recovered?
 
-Four regions, quarters of [0, 1] in the first feature, on the tree ((0, 1), (2, 3)). Five components, in features of
-their own: a slope that all regions share, a wave that each pair of regions shares, a parabola of each region's own, an
-offset by pair, and a slope that is not there. Noise 0.5.
+Four regions, quarters of [0, 1] in the first feature, on the tree ((0, 1), (2, 3)). Five components with features to
+themselves: a slope that all regions share, a wave that each pair shares, a parabola of each region's own, an offset
+by pair, and a slope that is not there. Noise 0.5.
 """
 
 from collections.abc import Sequence
