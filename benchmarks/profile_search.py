@@ -1,7 +1,7 @@
 """The threshold search against a naive loop with `numpy.linalg.lstsq`: 200 thresholds, 15 columns, one thread.
 
-Both get the columns ready-made. The naive loop cuts the design anew and refits at every threshold. ``fit`` is the whole
-of `SharedRoutedRegressor.fit` at n = 100,000: columns, search and the final QR.
+Both get the columns ready-made. The naive loop cuts the design anew and refits at every threshold. ``fit`` is the
+whole of `SharedRoutedRegressor.fit`: columns, search and the final QR.
 """
 
 from typing import Any

@@ -36,12 +36,12 @@ SHARED = {
 
 
 @pytest.mark.parametrize("shared", SHARED)
-@pytest.mark.parametrize("n", [60, 1000, 20_000])
+@pytest.mark.parametrize("n", [60, 500, 20_000])
 def test_profile_agrees_with_naive_refits(shared, n):
     x, R, y = make_data(n)
-    S, grid = SHARED[shared](x), np.linspace(0.1, 0.9, 200)
+    S, grid = SHARED[shared](x), np.linspace(0.1, 0.9, 200 if n > 5000 else 60)
     profile = profile_threshold(x, S, [R, R], y, grid, (8, 8))
-    some = slice(None) if n < 5000 else slice(None, None, 20)
+    some = slice(None) if n < 5000 else slice(None, None, 40)
     naive = np.array([naive_rss(x, S, [R, R], y, [c]) for c in grid[some]])
     allowed = np.isfinite(profile.rss[some])
     np.testing.assert_allclose(profile.rss[some][allowed], naive[allowed], rtol=1e-8)

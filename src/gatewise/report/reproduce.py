@@ -23,7 +23,7 @@ def rates_table(rows: Sequence[rates.RiskRow]) -> Table:
     """Risk of every learner at every n."""
     sizes = sorted({row.n for row in rows})
     table = _table(
-        "Mean integrated squared error (standard error in the last digits' place below)", ["design", "learner"]
+        "Mean integrated squared error, its standard error below", ["design", "learner"]
     )
     for n in sizes:
         table.add_column(f"n={n}", justify="right")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.kernels.group_lasso import group_lasso
 from gatewise.shared.least_squares import Factor, factorize
 from gatewise.shared.partition import Labels, region_rows
 from gatewise.shared.tree import branchings, check_tree, leaves, scale_name, sharing_sets, Tree
@@ -60,26 +61,6 @@ def fit_scales(
     return min(fits, key=lambda fit: fit.bic)
 
 
-def group_lasso(gram: Floats, target: Floats, groups: list[slice], penalties: Floats, start: Floats) -> Floats:
-    """min t'G t / 2 - t'c + sum_g penalty_g ||t_g|| for blocks with G_gg = I, by block coordinate descent.
-
-    >>> group_lasso(np.eye(2), np.array([3.0, 0.1]), [slice(0, 1), slice(1, 2)], np.array([1.0, 1.0]), np.zeros(2))
-    array([2., 0.])
-    """
-    t = start.copy()
-    for _ in range(500):
-        largest = 0.0
-        for group, penalty in zip(groups, penalties, strict=True):
-            pull = target[group] - gram[group] @ t + t[group]
-            length = float(np.linalg.norm(pull))
-            new = pull * max(0.0, 1.0 - penalty / length) if length > 0 else pull
-            largest = max(largest, float(np.abs(new - t[group]).max(initial=0.0)))
-            t[group] = new
-        if largest <= 1e-5 * max(float(np.abs(t).max(initial=0.0)), 1e-12):
-            break
-    return t
-
-
 def _blocks(name: str, B: Floats, labels: Labels, tree: Tree) -> list[Block]:
     """The common part of a component and its differences at every inner node, orthogonal to one another."""
     root = np.sqrt(len(B))
@@ -100,8 +81,8 @@ def _orthonormal(A: Floats, B: Floats) -> Floats:
 def _candidates(blocks: list[Block], y: Floats, n_penalties: int) -> list[Active]:
     """The sets of active blocks along the path of penalties, each once, from none to all."""
     D, n = np.hstack([block.columns for block in blocks]), len(y)
-    ends = np.cumsum([0] + [block.columns.shape[1] for block in blocks])
-    groups = [slice(a, b) for a, b in pairwise(ends)]
+    ends = np.cumsum([0] + [block.columns.shape[1] for block in blocks]).astype(np.intp)
+    groups = [slice(a, b) for a, b in pairwise(ends.tolist())]
     gram, target = D.T @ D / n, D.T @ y / n
     first = np.linalg.lstsq(gram, target, rcond=1e-10)[0]
     tiny = 1e-12 * max(float(np.abs(first).max()), np.finfo(float).tiny)
@@ -110,7 +91,7 @@ def _candidates(blocks: list[Block], y: Floats, n_penalties: int) -> list[Active
     t = np.zeros(D.shape[1])
     found: dict[Active, None] = {tuple([False] * len(groups)): None}
     for penalty in top * np.logspace(0, -5, n_penalties):
-        t = group_lasso(gram, target, groups, penalty * weights, t)
+        t = group_lasso(gram, target, ends, penalty * weights, t, 1e-7)
         found[tuple(bool(np.any(t[g] != 0)) for g in groups)] = None
     return list(found)
 
