@@ -56,7 +56,7 @@ def figure_table(rows: Sequence[FigureRow]) -> Table:
             str(row.n),
             f"{row.shared_mse:.4f} ({row.shared_sd:.4f})",
             f"{row.pure_mse:.4f} ({row.pure_sd:.4f})",
-            f"{row.gain:.4f} ({row.gain_se:.4f})",
+            f"{row.gain:.4f} ({row.gain_se:.1g})",
         )
     return table
 
@@ -84,7 +84,7 @@ def scales_table(rows: Sequence[RecoveryRow]) -> Table:
 
 
 def rates_figure(rows: Sequence[rates.RiskRow], path: Path) -> Path:
-    """Risk against n on log axes, one panel a design, with guides of slope -1 and -1/2."""
+    """Risk against n on log axes, one panel a design; bars are two standard errors."""
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(10.0, 4.2), layout="constrained")
         for panel, design in zip(figure.subplots(1, 2), TITLES, strict=True):
