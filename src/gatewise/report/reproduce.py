@@ -6,7 +6,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullFormatter, NullLocator
 from rich.table import Table
 
 from gatewise.experiments import rates
@@ -22,9 +22,7 @@ TITLES = {"simple-shared": "simple shared, complex routed", "complex-shared": "c
 def rates_table(rows: Sequence[rates.RiskRow]) -> Table:
     """Risk of every learner at every n."""
     sizes = sorted({row.n for row in rows})
-    table = _table(
-        "Mean integrated squared error, its standard error below", ["design", "learner"]
-    )
+    table = _table("Mean integrated squared error, its standard error below", ["design", "learner"])
     for n in sizes:
         table.add_column(f"n={n}", justify="right")
     for design, learner in dict.fromkeys((row.design, row.learner) for row in rows):
@@ -119,16 +117,14 @@ def shared_figure(rows: Sequence[FigureRow], path: Path) -> Path:
         for panel, design in zip(figure.subplots(1, 2), TITLES, strict=True):
             mine = [row for row in rows if row.design == design]
             sizes = [row.n for row in mine]
-            for name, colour, marker in (("shared", COLOURS[0], "o"), ("pure", COLOURS[1], "s")):
+            looks = (("shared", COLOURS[0], "o", 0.97), ("pure", COLOURS[1], "s", 1.03))  # a step aside, to see both
+            for name, colour, marker, shift in looks:
+                places = [n * shift for n in sizes]
                 means = [getattr(row, f"{name}_mse") for row in mine]
                 spread = [getattr(row, f"{name}_sd") for row in mine]
-                below = [
-                    min(sd, 0.9 * mean) for sd, mean in zip(spread, means, strict=True)
-                ]  # a log axis has no zero
-                label = f"{name}-routed"
-                panel.errorbar(
-                    sizes, means, yerr=[below, spread], color=colour, marker=marker, capsize=3, label=label
-                )
+                below = [min(sd, 0.9 * mean) for sd, mean in zip(spread, means, strict=True)]  # no zero on a log axis
+                look = {"color": colour, "marker": marker, "capsize": 3, "label": f"{name}-routed"}
+                panel.errorbar(places, means, yerr=[below, spread], **look)
             _log_axes(panel, sizes, "prediction error")
             panel.set_title(TITLES[design])
             panel.legend()
@@ -177,6 +173,10 @@ def _log_axes(panel: Axes, sizes: Sequence[int], label: str) -> None:
     panel.xaxis.set_major_locator(FixedLocator([float(n) for n in some]))
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xticklabels([f"{n:,}" for n in some])
+    low, high = panel.get_ylim()
+    panel.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low > 0 else (1.0, 2.0, 5.0)))
+    panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _save(figure: Figure, path: Path) -> Path:
