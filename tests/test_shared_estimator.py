@@ -180,6 +180,27 @@ def test_ridge_shrinks_and_may_differ_by_component():
     assert np.abs(fits[2].routed_coef_[0][1:]).max() < 0.1 * np.abs(fits[1].routed_coef_[0][1:]).max()
 
 
+@pytest.mark.parametrize("criterion", ["gcv", "cv"])
+def test_ridge_may_be_chosen_by_the_criterion(criterion):
+    noise = np.random.default_rng(4).normal(size=600)
+    sieve = SieveSearch(criterion=criterion, ridges=(0.0, 1.0))
+    many = FourierBasis(8, low=0.0, high=0.5)
+    assert gw.SharedRoutedRegressor(SLOPE, many, regions, sieve=sieve).fit(X, noise).ridge_[1] == 1.0
+    assert gw.SharedRoutedRegressor(SLOPE, WAVES, regions, sieve=sieve).fit(X, Y).ridge_[1] == 0.0
+
+
+def test_a_threshold_between_two_values_is_found_where_most_rows_share_one():
+    x = (np.arange(200) % 20 == 0).astype(float)[:, None]
+    model = gw.SharedRoutedRegressor(lambda X: X[:, :0], ConstantBasis()).fit(x, 3 * x[:, 0])
+    np.testing.assert_allclose(model.predict([[0.0], [1.0]]), [0.0, 3.0], atol=1e-12)
+
+
+def test_splines_have_sizes_and_intervals():
+    assert SplineBasis(4).resized(7).n_knots == 7
+    with pytest.raises(ValueError, match="SplineBasis needs low below high in feature 0"):
+        SplineBasis(4, low=1.0, high=0.5).transform(X)
+
+
 def test_compare_gives_both_errors_and_a_verdict():
     hard = SHARED_DESIGNS["complex-shared"]
     rows, y = hard.sample(600, np.random.default_rng(1))
@@ -256,6 +277,8 @@ class TestBadInput:
             error=TypeError,
         )
         self.fails("every choice of sizes has more columns", sieve=SieveSearch(routed=(400,)))
+        with pytest.raises(ValueError, match="ridges must be numbers from 0 on"):
+            SieveSearch(ridges=(-1.0,))
         with pytest.raises(ValueError, match="criterion must be one of"):
             SieveSearch(criterion="bic")
 

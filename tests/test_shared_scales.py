@@ -68,8 +68,7 @@ def test_the_refit_is_least_squares_at_the_chosen_scales():
     assert fit.sets["wave"] == ((0, 1), (2, 3))
     for name, coefficients in fit.coefficients.items():
         np.testing.assert_allclose(coefficients, scales.COEFFICIENTS[name], atol=0.5)
-    mean = sum((columns[name] * fit.coefficients[name][labels]).sum(axis=1) for name in columns)
-    assert ((y - mean) ** 2).sum() == pytest.approx(fit.rss)
+    assert ((y - fit.predict(columns, labels)) ** 2).sum() == pytest.approx(fit.rss)
     with pytest.raises(ValueError, match="region 3 is empty"):
         fit_scales(columns, labels % 3, scales.TREE, y)
 

@@ -14,6 +14,7 @@ from gatewise.shared.bases import column_index, ConstantBasis, PolynomialBasis
 from gatewise.shared.fitting import find_thresholds, Maps, moved_maps, ready_maps, select_sizes, with_sizes
 from gatewise.shared.least_squares import FITS
 from gatewise.shared.partition import given_labels, Labels, Threshold, threshold_labels
+from gatewise.shared.sieves import choose_ridge
 
 Floats = NDArray[np.float64]
 METHODS = (*FITS, "backfit")
@@ -33,8 +34,8 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     ridge : float or (shared, routed)
         min RSS + n ridge ||coefficients||^2; constant columns go free. The threshold search has no ridge.
     sieve : `SieveSearch` or None
-        Sizes to choose from for every component. An unknown threshold is found with the bases as given, the sizes are
-        chosen there, and the threshold is found again with them.
+        Sizes, and ridges, to choose from for every component. An unknown threshold is found with the bases as given,
+        the sizes are chosen there, and the threshold is found again with them.
 
     What both components can say, such as an intercept, is carried by the routed one; ``dropped_`` lists the shared
     columns that got coefficient 0 for that reason.
@@ -84,7 +85,10 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
             self.sizes_ = select_sizes(rows, target, labels, self._maps, self.sieve, self._method, ridge)
             self._fit_partition(X, rows, target, self.sizes_)
         problem = self._maps.problem(rows, target, self._labels(X, rows))
+        if self.sieve is not None:
+            ridge = choose_ridge(problem, FITS[self._method], self.sieve, ridge)
         done = FITS[self._method](problem, ridge)
+        self.ridge_ = ridge
         self._fit = done
         self.shared_coef_, self.routed_coef_ = done.shared, done.routed
         self.rss_, self.df_, self.dropped_ = done.rss, done.df, done.dropped

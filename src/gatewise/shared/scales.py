@@ -38,6 +38,13 @@ class ScaleFit(NamedTuple):
     rss: float
     bic: float
 
+    def predict(self, columns: Mapping[str, Floats], labels: Labels) -> Floats:
+        """The fitted function at rows with these columns and regions, (n,)."""
+        total = np.zeros(len(labels))
+        for name, coefficients in self.coefficients.items():
+            total += (columns[name] * coefficients[labels]).sum(axis=1)
+        return total
+
 
 def fit_scales(
     columns: Mapping[str, Floats], labels: Labels, tree: Tree, y: Floats, n_penalties: int = 40

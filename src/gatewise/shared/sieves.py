@@ -12,6 +12,7 @@ from gatewise.shared.least_squares import AdditiveFit, Problem
 
 Floats = NDArray[np.float64]
 Fit = Callable[[Problem], AdditiveFit]
+Ridge = tuple[float, float]
 Sizes = tuple[int, ...]  # (shared, region 0, ..., region J-1)
 
 
@@ -36,7 +37,8 @@ CRITERIA: dict[str, Callable[[float, float, int], float]] = {"gcv": gcv, "aic": 
 class SieveSearch:
     """Sizes to choose from, for the shared component and for each routed one; an empty tuple keeps a basis as it is.
 
-    ``criterion`` is "gcv", "aic" or "cv" (``folds`` folds). Every region gets a size of its own.
+    ``criterion`` is "gcv", "aic" or "cv" (``folds`` folds). Every region gets a size of its own. ``ridges``, if any,
+    are tried for the shared and for the routed component, all pairs, at the sizes chosen.
 
     >>> SieveSearch(routed=range(1, 4)).routed
     (1, 2, 3)
@@ -46,6 +48,7 @@ class SieveSearch:
     routed: tuple[int, ...] = ()
     criterion: str = "gcv"
     folds: int = 5
+    ridges: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("shared", "routed"):
@@ -53,6 +56,9 @@ class SieveSearch:
         if self.criterion not in (*CRITERIA, "cv"):
             raise ValueError(f"criterion must be one of {[*CRITERIA, 'cv']}, not {self.criterion!r}")
         as_count(self.folds, "folds", low=2)
+        object.__setattr__(self, "ridges", tuple(map(float, self.ridges)))
+        if not all(np.isfinite(value) and value >= 0 for value in self.ridges):
+            raise ValueError(f"ridges must be numbers from 0 on, not {self.ridges}")
 
     def score(self, problem: Problem, fit: Fit) -> float:
         """The criterion of one choice of sizes; smaller is better."""
@@ -62,6 +68,14 @@ class SieveSearch:
             return cross_validated(problem, fit, self.folds)
         done = fit(problem)
         return CRITERIA[self.criterion](done.rss, done.df, len(problem.y))
+
+
+def choose_ridge(
+    problem: Problem, fit: Callable[[Problem, Ridge], AdditiveFit], sieve: SieveSearch, given: Ridge
+) -> Ridge:
+    """The pair (shared, routed) of ridges with the smallest score; ``given`` if there are none to choose from."""
+    pairs = [(a, b) for a in sieve.ridges for b in sieve.ridges] or [given]
+    return min(pairs, key=lambda pair: sieve.score(problem, lambda part: fit(part, pair)))
 
 
 def cross_validated(problem: Problem, fit: Fit, folds: int) -> float:
