@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import cross_val_predict, KFold
 
 Floats = NDArray[np.float64]
 
@@ -51,6 +50,8 @@ class Comparison:
 
 def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Comparison:
     """Both models on the same folds; ``model`` with method "pure" stands for joint against pure."""
+    from sklearn.model_selection import cross_val_predict, KFold  # noqa: PLC0415 - slow to import
+
     target = np.asarray(y, dtype=np.float64)
     ours = clone(model)
     if ours.method == "pure":

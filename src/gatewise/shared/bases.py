@@ -10,7 +10,6 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, SplineTransformer
 
 from gatewise.checks import as_count
 
@@ -127,6 +126,8 @@ class PolynomialBasis(_LocalBasis):
     def transform(self, X: Floats) -> Floats:
         """The columns at every row, (n, p)."""
         if self.feature is None:
+            from sklearn.preprocessing import PolynomialFeatures  # noqa: PLC0415 - it doubles the time of an import
+
             columns = PolynomialFeatures(self.degree, include_bias=self.intercept).fit_transform(X)
             return np.asarray(columns, dtype=np.float64)
         return np.vander(self.local(X), self.degree + 1, increasing=True)[:, 0 if self.intercept else 1 :]
@@ -151,6 +152,8 @@ class SplineBasis(_LocalBasis):
 
     def transform(self, X: Floats) -> Floats:
         """The columns at every row, (n, n_knots + degree - 1)."""
+        from sklearn.preprocessing import SplineTransformer  # noqa: PLC0415
+
         knots = np.linspace(0.0, 1.0, self.n_knots)[:, None]
         maker = SplineTransformer(
             degree=self.degree, knots=knots, include_bias=self.intercept, extrapolation="linear"
@@ -170,6 +173,8 @@ def ready_basis(basis: Any, X: Floats, names: Sequence[str] | None = None, label
         fitted: FeatureMap = clone(basis).fit(X) if hasattr(basis, "fit") else basis
         return fitted
     if callable(basis) and not isinstance(basis, type):
+        from sklearn.preprocessing import FunctionTransformer  # noqa: PLC0415
+
         made: FeatureMap = FunctionTransformer(basis).fit(X)
         return made
     raise TypeError(f"{label} must be a basis, a transformer or a function X -> (n, p), not {basis!r}")
