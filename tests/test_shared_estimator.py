@@ -238,6 +238,7 @@ class TestBadInput:
 
     def test_regions(self):
         self.fails("region 1 is empty", partition=lambda X: 2 * (X[:, 0] > 0.5))
+        self.fails("region 1 is empty", partition=lambda X: 2 * (X[:, 0] > 0.5), sieve=SieveSearch(routed=(1, 2)))
         self.fails("region 1 is empty", partition=lambda X: np.zeros(len(X), dtype=int), routed=[WAVES, WAVES])
         self.fails("region 0 has 3 rows, fewer than the 7 columns", partition=lambda X: np.arange(len(X)) > 2)
         self.fails("puts row .* in region 2, but", partition=lambda X: np.arange(len(X)) % 3, routed=[WAVES] * 2)
@@ -286,6 +287,8 @@ class TestBadInput:
         forest = RandomForestRegressor(5)
         self.fails("needs a given partition", shared=forest, routed=forest, partition="threshold", method="backfit")
         self.fails("must be a regressor", method="backfit", error=TypeError)
+        few = {"shared": forest, "routed": forest, "partition": lambda X: np.arange(len(X)) > 2, "method": "backfit"}
+        self.fails("region 0 has 3 rows, fewer than the 5 folds", **few)
         with pytest.raises(ValueError, match="folds must be a whole number at least 2"):
             Backfitting(folds=1)
 

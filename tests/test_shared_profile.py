@@ -147,8 +147,10 @@ def test_dynamic_programming_says_when_nothing_is_feasible():
 
 
 def test_moving_search_finds_two_thresholds_from_a_greedy_start():
+    """One threshold alone is best at 0.5, which is not one of the two that are best together."""
+
     def score(c):
-        return float((np.array([0.3, 0.6])[: len(c)] - c) @ (np.array([0.3, 0.6])[: len(c)] - c)) + 5.0 * (2 - len(c))
+        return float((c[0] - 0.5) ** 2 + 5.0) if len(c) == 1 else float(((c - [0.3, 0.6]) ** 2).sum())
 
     thresholds, best, _ = search_moving(score, np.linspace(0, 1, 11), 2, n_jobs=2)
     np.testing.assert_allclose(thresholds, [0.3, 0.6])

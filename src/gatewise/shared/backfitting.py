@@ -58,7 +58,12 @@ def backfit(
     f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum comes to rest. With
     linear learners and ``folds=None`` this is block descent on the joint least squares, and ends in its solution.
     """
-    rows = region_rows(labels, len(routed), [2 if spec.folds is None else spec.folds] * len(routed))
+    rows = region_rows(labels, len(routed), [1] * len(routed))
+    for j, index in enumerate(rows):
+        if len(index) < (spec.folds or 1):
+            raise ValueError(
+                f"region {j} has {len(index)} rows, fewer than the {spec.folds} folds of the cross-fitting"
+            )
     folds = _folds(rows, len(y), spec)
     parts, changes = np.zeros((2, len(y))), []
     spread = max(float(np.linalg.norm(y - y.mean())), np.finfo(float).tiny)

@@ -116,10 +116,10 @@ def select_sizes(
     X: Floats, y: Floats, labels: Labels, maps: Maps, sieve: SieveSearch, method: str, ridge: tuple[float, float]
 ) -> Sizes:
     """The sieve sizes of all components by the criterion of ``sieve``, for a given partition."""
+    rows = region_rows(labels, len(maps.routed), [1] * len(maps.routed))
 
     def score(sizes: Sizes) -> float:
         chosen = with_sizes(maps, sizes, sieve)
-        rows = tuple(np.flatnonzero(labels == j) for j in range(len(maps.routed)))
         routed = tuple(columns_of(ready, X[index]) for ready, index in zip(chosen.routed, rows, strict=True))
         problem = Problem(columns_of(chosen.shared, X), routed, rows, y)
         return sieve.score(problem, lambda part: FITS[method](part, ridge))
