@@ -39,7 +39,7 @@ def slopes_table(slopes: Sequence[rates.Slope]) -> Table:
         table.add_column(name, justify="right")
     for row in slopes:
         expected = "" if row.expected is None else f"{row.expected:g}"
-        table.add_row(row.design, row.learner, f"{row.slope:.3f}", f"{row.se:.3f}", expected)
+        table.add_row(row.design, row.learner, f"{row.slope:.3f}", f"{row.se:.2g}", expected)
     return table
 
 
