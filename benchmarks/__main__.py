@@ -1,6 +1,7 @@
-"""``python -m benchmarks``: run them all."""
+"""``python -m benchmarks``: run them all. The particles take some minutes."""
 
-from benchmarks import gate_weights, profile_search, sparse_predict
+from benchmarks import aggregation, cross_entropy, gate_weights, particles, profile_search, simplex_ls, sparse_predict
 
-for benchmark in (gate_weights, profile_search, sparse_predict):
+BENCHMARKS = (gate_weights, sparse_predict, aggregation, simplex_ls, cross_entropy, particles, profile_search)
+for benchmark in BENCHMARKS:
     benchmark.main()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.gates import LinearGate, QuadraticGate
-from gatewise.nets import eta_net, eta_net_size, ListNet, MAX_SIZE, ProductNet, simplex_lattice
+from gatewise.nets import eta_net, eta_net_size, ListNet, MaskedNet, MAX_SIZE, ProductNet, simplex_lattice
 
 
 @given(st.lists(st.integers(1, 4), min_size=4, max_size=4), st.integers(1, 50))
@@ -117,6 +117,9 @@ def test_the_simplex_lattice_is_complete(n_experts, levels):
         (lambda g: g.net(thetas=np.full((1, 2, 3), np.inf)), "thetas must be finite"),
         (lambda g: g.net([0.0, 1.0], d=2).theta(0.5), "indices must be whole numbers"),
         (lambda g: g.net([0.0, 1.0], d=2).blocks(0).__next__(), "block_size must be a whole number"),
+        (lambda g: MaskedNet(g.net([0.0, 1.0], d=1), [True]), r"mask must have shape \(16,\)"),
+        (lambda g: g.net([0.0, 1.0], d=1, min_separation=9.0), "no candidate of the net is left"),
+        (lambda g: g.net([0.0, 1.0], d=1, min_separation=-1.0), "min_separation must be a finite number above 0"),
         (lambda g: simplex_lattice(10, 50), "the lattice would have .* take fewer levels"),
         (lambda g: ProductNet([[0.0]], (2, 2)), "the parts fill 1 places"),
         (lambda g: ProductNet([[[0.0, 1.0]]], (1, 2)).factors(), "factors by expert exist where"),
@@ -130,3 +133,12 @@ def test_bad_nets_are_named(make, message):
 def test_candidates_beyond_the_net_are_an_error():
     with pytest.raises(IndexError, match="indices must be from 0 to 3"):
         ListNet(np.zeros((4, 1, 1))).theta(4)
+
+
+def test_a_masked_net_keeps_numbers_and_says_what_counts():
+    gate = LinearGate(3, intercept=False)
+    net = gate.net([-1.0, 0.0, 1.0], d=1, min_separation=0.5)
+    kept = np.concatenate(list(net.blocks()))[net.allowed()]
+    np.testing.assert_array_equal(kept[:, :, 0], [[-1.0, 1.0], [1.0, -1.0]])
+    assert "allowed=2" in repr(net)
+    assert gate.net([0.0], d=1).allowed() is None

@@ -1,6 +1,7 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
-from gatewise.estimators import SharedRoutedRegressor
+from gatewise.aggregation import after, Blocks, L2Projection, Particles
+from gatewise.estimators import RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -8,12 +9,17 @@ from gatewise.mixture import MixtureOfExperts, nearest_center_moe
 __version__ = "0.1.0"
 
 __all__ = [
+    "Blocks",
     "KernelGate",
+    "L2Projection",
     "LinearGate",
     "MixtureOfExperts",
+    "Particles",
     "QuadraticGate",
+    "RouterAggregator",
     "SharedRoutedRegressor",
     "__version__",
+    "after",
     "expert_matrix",
     "nearest_center_moe",
     "phi_regularity",

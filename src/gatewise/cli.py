@@ -46,15 +46,16 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("out"),
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the table as JSON, too.")] = None,
 ) -> None:
-    """Show a Top-K gate at work on one of the paper's designs: a table and a figure."""
+    """Learn routers on one of the paper's designs: a table and a figure."""
     from gatewise.experiments.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
     from gatewise.report.demo import demo_figure, demo_table  # noqa: PLC0415
 
-    rows = run_demo()
-    console.print(demo_table(rows))
+    with console.status("learning two routers from 400 rows"):
+        result = run_demo()
+    console.print(demo_table(result))
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
-    console.print(f"figure: {demo_figure(out / 'demo.png')}", soft_wrap=True, highlight=False)
+        json_file.write_text(json.dumps([asdict(row) for row in result.rows], indent=2) + "\n")
+    console.print(f"figure: {demo_figure(result, out / 'demo.png')}", soft_wrap=True, highlight=False)
 
 
 Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]

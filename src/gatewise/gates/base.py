@@ -35,6 +35,10 @@ class Gate(ABC):
         """The shape of one parameter for inputs with d features."""
 
     @abstractmethod
+    def features(self, X: Floats) -> Floats:
+        """The features (n, p) of rows X (n, d) that theta multiplies."""
+
+    @abstractmethod
     def scores(self, X: Any, theta: ArrayLike) -> Floats:
         """What the weights are made of, (n, M)."""
 

@@ -1,11 +1,15 @@
 """Linear scores: regions with flat borders."""
 
 from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from gatewise.checks import as_positive
 from gatewise.gates.score import ScoreGate
+from gatewise.nets import MaskedNet, Net
 
 
 @dataclass(frozen=True)
@@ -25,3 +29,28 @@ class LinearGate(ScoreGate):
 
     def features(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.column_stack([X, np.ones(len(X))]) if self.intercept else X
+
+    def separation(self, theta: ArrayLike) -> NDArray[np.float64]:
+        """The least distance between the slopes of two experts, the reference's 0 among them (`def:parameter`).
+
+        >>> LinearGate(3).separation([[3.0, 4.0, 0.0], [3.0, 3.0, 9.0]])
+        array(1.)
+        """
+        array = np.asarray(theta, dtype=np.float64)
+        slopes = array[..., : array.shape[-1] - 1] if self.intercept else array
+        slopes = np.concatenate([slopes, np.zeros((*slopes.shape[:-2], 1, slopes.shape[-1]))], axis=-2)
+        pairs = combinations(range(self.n_experts), 2)
+        distances = [np.linalg.norm(slopes[..., i, :] - slopes[..., j, :], axis=-1) for i, j in pairs]
+        return np.asarray(np.min(distances, axis=0))
+
+    def net(self, values: Any = None, *, min_separation: float | None = None, **kwargs: Any) -> Net:
+        """A net as of any score gate; ``min_separation=r`` keeps the separated candidates only (`def:parameter`).
+
+        >>> LinearGate(3, intercept=False).net([-1.0, 0.0, 1.0], d=1, min_separation=0.5).n_allowed
+        2
+        """
+        net = super().net(values, **kwargs)
+        if min_separation is None:
+            return net
+        least = as_positive(min_separation, "min_separation")
+        return MaskedNet(net, np.concatenate([self.separation(block) >= least for block in net.blocks()]))

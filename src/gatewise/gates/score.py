@@ -1,6 +1,5 @@
 """Gates made of scores: features of x times theta, then Top-K, phi and normalisation."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,10 +35,6 @@ class ScoreGate(Gate):
         check_phi(self.phi)
         if self.k is not None:
             object.__setattr__(self, "k", as_count(self.k, "k", high=self.n_experts))
-
-    @abstractmethod
-    def features(self, X: Floats) -> Floats:
-        """The features that the scores are linear in, (n, p), of an array X (n, d)."""
 
     @property
     def n_active(self) -> int:

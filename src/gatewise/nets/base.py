@@ -28,6 +28,10 @@ class Net(ABC):
     def theta(self, indices: ArrayLike) -> Floats:
         """The candidates with these numbers from 0 to S-1, (..., *theta_shape)."""
 
+    def allowed(self) -> NDArray[np.bool_] | None:
+        """Which candidates count, (S,); None when all do."""
+        return None
+
     def __len__(self) -> int:
         return self.size
 

@@ -1,0 +1,170 @@
+"""Calibration and aggregation over 57,600 candidates against NumPy; threads, skipping, Top-K, projection, a list."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.numpy_rivals import plain, Problem, with_blas, with_product
+from benchmarks.timing import best_times, save
+from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
+from gatewise.aggregation.engine import aggregate, calibrate, project_l2
+from gatewise.kernels import aggregate as kernels
+
+BOUNDS = (0.05, 5.0)
+
+
+def linear_problem(grid: tuple[int, ...], n: int, seed: int = 0) -> Problem:
+    """Three experts in the plane, a true gate of the family, noise 0.3; each coefficient on its own grid."""
+    rng = np.random.default_rng(seed)
+    axes = [np.linspace(-3.0, 3.0, g) for g in grid]
+    factor = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(grid))
+    truth = rng.uniform(-2.5, 2.5, (2, len(grid)))
+
+    def block() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X = rng.uniform(-1.0, 1.0, (n, len(grid) - 1))
+        features = np.column_stack([X, np.ones(n)])
+        F = np.column_stack([X[:, 0] + 1.0, 1.0 - X[:, 1], np.sin(3.0 * X[:, 0])])
+        gate = np.exp(np.column_stack([features @ truth.T, np.zeros(n)]))
+        gate /= gate.sum(axis=1, keepdims=True)
+        return features, (gate * F).sum(axis=1) + 0.3 * rng.standard_normal(n), F
+
+    return Problem((factor, factor.copy()), (block(), block()))
+
+
+def whole(candidates: Any, blocks: Any, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Both steps through the engine: online predictions and averaged weights."""
+    sigma = calibrate(candidates, *blocks[0], BOUNDS, n_threads)
+    result = aggregate(candidates, *blocks[1], sigma, n_threads=n_threads)
+    return result.predictions, result.mean_weights[0]
+
+
+def against_numpy(n: int, rounds: int) -> dict[str, Any]:
+    problem = linear_problem((8, 6, 5), n)
+    candidates, sparse = ProductCandidates(problem.factors), ProductCandidates(problem.factors, k=2)
+    theta, blocks = problem.theta, problem.blocks
+    seconds = best_times(
+        {
+            "gatewise": lambda: whole(candidates, blocks),
+            "numpy_product": lambda: with_product(problem, BOUNDS),
+            "gatewise_two_threads": lambda: whole(candidates, blocks, 2),
+            "gatewise_top2": lambda: whole(sparse, blocks),
+        },
+        rounds,
+    )
+    seconds |= best_times({"numpy_plain": lambda: plain(theta, blocks, BOUNDS)}, 1)
+    ours = seconds["gatewise"]
+    results = [whole(candidates, blocks), plain(theta, blocks, BOUNDS), with_product(problem, BOUNDS)]
+    return {
+        "seconds": seconds,
+        "ns_per_candidate_and_row": ours / (len(theta) * n) * 1e9,
+        "faster_than_numpy_plain": seconds["numpy_plain"] / ours,
+        "faster_than_numpy_product": seconds["numpy_product"] / ours,
+        "two_threads": ours / seconds["gatewise_two_threads"],
+        "top2_over_dense": seconds["gatewise_top2"] / ours,
+        "largest_difference": _difference(results),
+    }
+
+
+def _difference(results: list[tuple[np.ndarray, np.ndarray]]) -> float:
+    first = results[0]
+    return max(float(np.abs(a - b).max()) for other in results[1:] for a, b in zip(first, other, strict=True))
+
+
+def skipping(n: int, rounds: int) -> dict[str, Any]:
+    """Both sweeps with and without exact skipping, and how far the results differ."""
+    problem = linear_problem((8, 6, 5), n)
+    candidates = ProductCandidates(problem.factors)
+    sigma = calibrate(candidates, *problem.blocks[0], BOUNDS)
+    tables: Any = candidates.tables(*problem.blocks[1])
+    setting = kernels.setting(candidates.size, sigma, None, 0, 0.0)
+    edges = np.array([0, n])
+
+    def sweeps(margin: float | None) -> tuple[np.ndarray, np.ndarray]:
+        swept = kernels.sweep(tables, setting, margin=margin)
+        return swept.residual, kernels.mean_weights(tables, setting, swept, edges, margin=margin)[0]
+
+    seconds = best_times({"skipping": lambda: sweeps(None), "all": lambda: sweeps(np.inf)}, rounds)
+    return {
+        "seconds": seconds,
+        "saved": 1.0 - seconds["skipping"] / seconds["all"],
+        "largest_difference": _difference([sweeps(None), sweeps(np.inf)]),
+    }
+
+
+def projection(n: int, rounds: int) -> dict[str, Any]:
+    """The nearest candidate with early abort, and by a full scan."""
+    problem = linear_problem((8, 6, 5), n)
+    candidates = ProductCandidates(problem.factors)
+    features, _, F = problem.blocks[1]
+    predictions, _ = whole(candidates, problem.blocks)
+    tables: Any = candidates.tables(features, predictions, F)
+    seconds = best_times(
+        {
+            "abort": lambda: kernels.least_square(tables),
+            "full": lambda: int(np.argmin(kernels.mean_square(tables))),
+        },
+        rounds,
+    )
+    same = project_l2(candidates, features, predictions, F).candidate == int(np.argmin(kernels.mean_square(tables)))
+    return {"seconds": seconds, "abort_over_full": seconds["abort"] / seconds["full"], "same_candidate": same}
+
+
+def explicit(rounds: int) -> dict[str, Any]:
+    """A list of 20,000 candidates, M = 8, d = 10, n = 200, against NumPy with scores from BLAS."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(20_000, 7, 11)) * 0.5
+
+    def block() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        features = np.column_stack([rng.normal(size=(200, 10)), np.ones(200)])
+        F = rng.normal(size=(200, 8))
+        return features, F.mean(axis=1) + 0.3 * rng.standard_normal(200), F
+
+    blocks = (block(), block())
+    seconds = best_times(
+        {
+            "gatewise": lambda: whole(ListCandidates(theta), blocks),
+            "numpy_blas": lambda: with_blas(theta, blocks, BOUNDS),
+        },
+        rounds,
+    )
+    return {
+        "seconds": seconds,
+        "faster_than_numpy_blas": seconds["numpy_blas"] / seconds["gatewise"],
+        "largest_difference": _difference([whole(ListCandidates(theta), blocks), with_blas(theta, blocks, BOUNDS)]),
+    }
+
+
+def large(grid: tuple[int, ...], n: int) -> dict[str, Any]:
+    """One large net on two threads, once."""
+    problem = linear_problem(grid, n)
+    candidates = ProductCandidates(problem.factors)
+    start = time.perf_counter()
+    whole(candidates, problem.blocks, 2)
+    return {"S": candidates.size, "n": n, "seconds_two_threads": time.perf_counter() - start}
+
+
+def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
+    with threadpool_limits(1):
+        jobs: dict[str, Callable[[], dict[str, Any]]] = {
+            "n200": lambda: against_numpy(200, 3 * rounds),
+            "n1000": lambda: against_numpy(1_000, rounds),
+            "skipping_n1000": lambda: skipping(1_000, rounds),
+            "projection_n1000": lambda: projection(1_000, rounds),
+            "list_M8_d10": lambda: explicit(rounds),
+            "S1679616": lambda: large((6, 6, 6, 6), 400),
+        }
+        if largest:
+            jobs["S1e8"] = lambda: large((10, 10, 10, 10), 200)
+        return {"S": 57_600, "M": 3, "d": 2, **{name: job() for name, job in jobs.items()}}
+
+
+def main() -> None:
+    save("aggregation", run(largest="--largest" in sys.argv))
+
+
+if __name__ == "__main__":
+    main()

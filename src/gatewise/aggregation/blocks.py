@@ -1,0 +1,104 @@
+"""How the rows of a sample are shared out among the steps of `alg:general`."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from gatewise.checks import as_count, as_positive
+
+
+class BlockCounts(NamedTuple):
+    """Rows for burn-in, calibration, aggregation and (cross-entropy only) the projection."""
+
+    burn_in: int
+    calibration: int
+    aggregation: int
+    projection: int = 0
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of `alg:general`, the noise scale, the experts' updates and the number of orders.
+
+    burn_in, calibration, projection
+        A fraction of the rows (a float below 1) or a count. Aggregation gets the rest. ``None`` chooses: no burn-in
+        when the experts are ready, a third of the rows when they must be fitted or evolve; no calibration when
+        ``sigma`` is given, else half of what the others leave; for the projection a fourth of the rows when it is
+        by cross-entropy, else none.
+    sigma
+        The noise scale, if known.
+    sigma_bounds
+        The bounds that calibrated scales are clipped to. ``None``: from a thousandth to ten times the standard
+        deviation of the calibration rows' response, less the shared experts.
+    update_every
+        Experts with ``partial_fit`` are updated after every so many observations. ``None``: they stay as they are.
+    n_snapshots
+        How many states of evolving experts are kept for prediction; the error of that is reported.
+    n_orders
+        Random orders of the rows to average over, as ARM does.
+    """
+
+    burn_in: float | int | None = None
+    calibration: float | int | None = None
+    projection: float | int | None = None
+    sigma: float | None = None
+    sigma_bounds: tuple[float, float] | None = None
+    update_every: int | None = None
+    n_snapshots: int = 16
+    n_orders: int = 1
+
+    def __post_init__(self) -> None:
+        if self.sigma is not None:
+            as_positive(self.sigma, "sigma")
+        if self.sigma_bounds is not None:
+            low, high = (as_positive(bound, "sigma_bounds") for bound in self.sigma_bounds)
+            if low > high:
+                raise ValueError(f"sigma_bounds must be (low, high) with low <= high, not {self.sigma_bounds}")
+        if self.update_every is not None:
+            as_count(self.update_every, "update_every")
+        as_count(self.n_snapshots, "n_snapshots")
+        as_count(self.n_orders, "n_orders")
+
+    def counts(self, n: int, experts_ready: bool, cross_entropy: bool) -> BlockCounts:
+        """The number of rows in each block of a sample of n.
+
+        >>> Blocks().counts(200, experts_ready=True, cross_entropy=False)
+        BlockCounts(burn_in=0, calibration=100, aggregation=100, projection=0)
+        """
+        burn_in = _rows(self.burn_in, "burn_in", n, 0 if experts_ready else n // 3)
+        projection = _rows(self.projection, "projection", n, n // 4 if cross_entropy else 0)
+        left = max(0, n - burn_in - projection)
+        calibration = _rows(self.calibration, "calibration", n, 0 if self.sigma is not None else left // 2)
+        counts = BlockCounts(burn_in, calibration, left - calibration, projection)
+        self._check(counts, n, experts_ready, cross_entropy)
+        return counts
+
+    def _check(self, counts: BlockCounts, n: int, experts_ready: bool, cross_entropy: bool) -> None:
+        small = [name for name, rows in counts._asdict().items() if rows == 1]
+        if counts.aggregation < 2 or small:
+            raise ValueError(f"every block needs at least 2 rows, but {n} rows gave {tuple(counts)}; use more rows")
+        if counts.calibration == 0 and self.sigma is None:
+            raise ValueError("calibration may be 0 only when sigma is given")
+        if counts.burn_in == 0 and not experts_ready:
+            raise ValueError("burn_in may be 0 only when every expert is fitted")
+        if cross_entropy and counts.projection == 0:
+            raise ValueError("the cross-entropy projection needs rows of its own; projection must not be 0")
+
+    def scale_bounds(self, y: np.ndarray) -> tuple[float, float]:
+        """The bounds of the scales for a response y."""
+        if self.sigma_bounds is not None:
+            return self.sigma_bounds
+        # A constant response has no spread to go by; its own size then sets the scale.
+        spread = float(np.std(y)) or max(float(np.abs(y).max()), 1.0) * 1e-6
+        return 1e-3 * spread, 10.0 * spread
+
+
+def _rows(share: float | int | None, name: str, n: int, default: int) -> int:
+    if share is None:
+        return default
+    if isinstance(share, int | np.integer):
+        return as_count(share, name, low=0, high=n)
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"{name} must be a fraction from 0 to below 1, or a count, not {share!r}")
+    return int(share * n)

@@ -1,0 +1,190 @@
+"""One dense softmax gate fitted to soft labels: the convex step of `alg:cross-entropy`."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from gatewise.checks import as_count, as_positive, as_rows
+from gatewise.gates import Gate, KernelGate, ScoreGate
+
+Floats = NDArray[np.float64]
+
+EPS = float(np.finfo(float).eps)
+RIDGE = 1e-13  # of a Hessian with unit diagonal: a flat direction stays where it is
+ARMIJO = 1e-4
+MAX_HALVINGS = 50
+
+
+class CrossEntropyFit(NamedTuple):
+    """A minimiser over the box with its certificate: objective - gap <= the minimum <= objective, in nats."""
+
+    theta: Floats  # (M-1, p)
+    objective: float
+    gap: float
+    converged: bool
+    n_iter: int
+
+
+class _Point(NamedTuple):
+    theta: Floats
+    value: float
+    gradient: Floats
+    gap: float
+
+
+def cross_entropy(theta: Floats, features: Floats, labels: Floats) -> tuple[float, Floats]:
+    """The loss -(1/n) sum_i sum_m labels[i,m] log g_m(x_i; theta) of a softmax gate, and its gradient.
+
+    theta (M-1, p), features (n, p), labels (n, M) with rows on the simplex; the gradient is (M-1, p). The
+    loss is linear in the labels, so the time-expanded loss of `alg:cross-entropy` is this one at their time
+    average.
+
+    >>> value, gradient = cross_entropy(np.zeros((1, 1)), np.ones((1, 1)), np.array([[1.0, 0.0]]))
+    >>> round(value, 6), gradient
+    (0.693147, array([[-0.5]]))
+    """
+    log_weights = _log_weights(theta, features)
+    n = len(features)
+    value = -float(np.vdot(labels, log_weights)) / n
+    return value, (np.exp(log_weights[:, :-1]) - labels[:, :-1]).T @ features / n
+
+
+def box_gap(gradient: Floats, theta: Floats, radius: float) -> float:
+    """The Frank-Wolfe gap max_u <gradient, theta - u> over |u| <= radius: a bound on what is left to gain.
+
+    >>> box_gap(np.array([[1.0, -2.0]]), np.array([[-3.0, 2.0]]), radius=3.0)
+    2.0
+    """
+    return float(np.sum(gradient * theta + radius * np.abs(gradient)))
+
+
+def cross_entropy_fit(
+    gate: Gate, X: Any, labels: ArrayLike, radius: float, *, tol: float = 1e-10, max_iter: int = 200
+) -> CrossEntropyFit:
+    """The softmax gate closest to soft labels in cross-entropy, over the box |theta| <= radius.
+
+    ``labels`` (n, M) is the time-averaged aggregated gate at the rows X (n, d) of the fourth block
+    (`alg:cross-entropy`; `lem:supp-ce-weight-estimator`). The gate is a dense softmax gate: any `ScoreGate`
+    with ``phi="exp"`` and ``k=None``. The loss is convex in the scores, and they are linear in theta.
+    ``gap`` is the Frank-Wolfe gap over the box, in nats. A gap above ``tol``, and above what rounding
+    allows, is a `ConvergenceWarning` and ``converged=False``.
+
+    >>> from gatewise import LinearGate
+    >>> gate, X = LinearGate(2), np.linspace(-1, 1, 9)[:, None]
+    >>> cross_entropy_fit(gate, X, gate.weights(X, [[2.0, -1.0]]), radius=5.0).theta.round(6)
+    array([[ 2., -1.]])
+    """
+    dense = _check_gate(gate)
+    rows = as_rows(X)
+    if len(rows) == 0:
+        raise ValueError("X must have at least one row, not 0")
+    labels = _check_labels(labels, len(rows), dense.n_experts)
+    radius, tol = as_positive(radius, "radius"), as_positive(tol, "tol")
+    features = as_rows(dense.features(rows), "features of X")
+    # Below this the gradient, a mean of n terms, is rounding.
+    tol = max(tol, 16 * EPS * radius * (dense.n_experts - 1) * float(np.abs(features).mean(axis=0).sum()))
+    point, n_iter = _minimise(features, labels, radius, tol, as_count(max_iter, "max_iter"))
+    if point.gap > tol:
+        warnings.warn(
+            f"the cross-entropy fit stopped after {n_iter} steps with a gap of {point.gap:.1e}, above "
+            f"{tol:.1e}; standardise X, or take a smaller radius",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return CrossEntropyFit(point.theta, point.value, point.gap, point.gap <= tol, n_iter)
+
+
+def _check_gate(gate: Gate) -> ScoreGate:
+    if isinstance(gate, KernelGate):
+        raise ValueError(
+            "gate must be a dense softmax gate, not a KernelGate: that one is linear in theta, so fit it by "
+            "simplex_least_squares"
+        )
+    if not isinstance(gate, ScoreGate):
+        raise ValueError(f"gate must be a LinearGate, a QuadraticGate or another ScoreGate, not {gate!r}")
+    if gate.k is not None and gate.k < gate.n_experts:
+        raise ValueError(
+            f"gate must be dense, but it has k={gate.k}: log 0 is infinite outside of the active set; "
+            "take k=None, or project a Top-K gate onto its net in L2"
+        )
+    if gate.phi != "exp":
+        raise ValueError(
+            f"gate must have phi='exp', not {gate.phi!r}: the loss is convex for the softmax only; "
+            "take phi='exp', or project onto the net in L2"
+        )
+    return gate
+
+
+def _check_labels(labels: ArrayLike, n: int, M: int) -> Floats:
+    q = as_rows(labels, "labels")
+    if q.shape != (n, M):
+        raise ValueError(
+            f"labels must have shape ({n}, {M}), a row per row of X and a column per expert, not {q.shape}"
+        )
+    sums = q.sum(axis=1, keepdims=True)
+    if (q < 0).any() or (np.abs(sums - 1.0) > 1e-6).any():
+        raise ValueError("labels must lie on the simplex: not negative, each row with sum 1")
+    return np.asarray(q / sums)
+
+
+def _log_weights(theta: Floats, features: Floats) -> Floats:
+    scores = np.zeros((len(features), len(theta) + 1))
+    scores[:, :-1] = features @ theta.T
+    return np.asarray(log_softmax(scores, axis=1))
+
+
+def _hessian(theta: Floats, features: Floats) -> Floats:
+    """(1/n) sum_i (diag(g_i) - g_i g_i') x (features_i features_i'), ((M-1) p, (M-1) p)."""
+    weights = np.exp(_log_weights(theta, features))[:, :-1] / len(features)
+    (K, p), n = theta.shape, len(features)
+    hessian = np.empty((K, p, K, p))
+    for a in range(K):
+        for b in range(a, K):
+            share = weights[:, a] * ((a == b) - n * weights[:, b])
+            hessian[a, :, b] = (features * share[:, None]).T @ features
+            hessian[b, :, a] = hessian[a, :, b].T
+    return hessian.reshape(K * p, K * p)
+
+
+def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_iter: int) -> tuple[_Point, int]:
+    """Newton's method on the coordinates that no bound holds back, projected onto the box."""
+
+    def at(theta: Floats) -> _Point:
+        value, gradient = cross_entropy(theta, features, labels)
+        return _Point(theta, value, gradient, box_gap(gradient, theta, radius))
+
+    point = best = at(np.zeros((labels.shape[1] - 1, features.shape[1])))
+    for taken in range(max_iter):
+        if best.gap <= tol:
+            return best, taken
+        direction = _newton_direction(point, _hessian(point.theta, features), radius)
+        length = min(1.0, 2.0 * radius / max(float(np.abs(direction).max()), radius))
+        for _ in range(MAX_HALVINGS):
+            trial = at(np.clip(point.theta + length * direction, -radius, radius))
+            promised = float(np.vdot(point.gradient, trial.theta - point.theta))
+            # The last steps gain less than the loss can show: there, not to lose is enough.
+            if trial.value <= point.value + ARMIJO * promised + 4 * EPS * abs(point.value):
+                break
+            length /= 2
+        else:
+            return best, taken
+        point = trial
+        best = min(best, point, key=lambda candidate: candidate.gap)
+    return best, max_iter
+
+
+def _newton_direction(point: _Point, hessian: Floats, radius: float) -> Floats:
+    """Newton's step in the free coordinates, zero in those that the gradient presses against the box."""
+    pressed = (np.abs(point.theta) >= radius) & (point.gradient * point.theta < 0)
+    free = np.flatnonzero(~pressed)
+    matrix = hessian[np.ix_(free, free)]
+    scale = np.sqrt(np.where(matrix.diagonal() > 0, matrix.diagonal(), 1.0))
+    matrix = matrix / np.outer(scale, scale) + RIDGE * np.eye(len(free))
+    direction = np.zeros(point.theta.size)
+    direction[free] = -solve(matrix, point.gradient.ravel()[free] / scale, assume_a="sym") / scale
+    return direction.reshape(point.theta.shape)

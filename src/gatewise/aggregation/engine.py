@@ -1,0 +1,250 @@
+"""The steps of `alg:general` as pure functions: calibrate, aggregate, project, and the aggregated gate.
+
+Every function takes candidates (see `candidates`), features (n, p) of the rows, responses y (n,), and predictions
+F (n, M) of the routed experts, each row at its time. The number of threads changes no bit of a result.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gatewise.aggregation import blockwise
+from gatewise.aggregation.candidates import BlockTables, Candidates
+from gatewise.kernels import aggregate as compiled
+from gatewise.kernels.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
+from gatewise.kernels.rows import residual_blocks, residual_rows
+from gatewise.kernels.units import Tables
+from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, Noise, StudentT
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+NoiseLike: TypeAlias = str | Noise | LogDensity
+
+
+class Aggregation(NamedTuple):
+    """What step (e) leaves behind; n observations, S candidates.
+
+    predictions (n,): online, each before its response was seen; log_z (n + 1,): log normalisers, log_z[t] of the
+    weights that predict row t, so that log_z[n] - log_z[0] is the log evidence; log_weights (S,): after the last row;
+    mean_weights (segments, S): averages over time of the weights that predicted.
+    """
+
+    predictions: Floats
+    log_z: Floats
+    log_weights: Floats
+    mean_weights: Floats
+
+
+class Projection(NamedTuple):
+    """The nearest candidate and the squared distance to it."""
+
+    candidate: int
+    square: float
+
+
+def calibrate(
+    candidates: Candidates, features: Floats, y: Floats, F: Floats, bounds: tuple[float, float], n_threads: int = 1
+) -> Floats:
+    """One scale per candidate, (S,): the root of its mean squared residual, clipped to the bounds; step (d).
+
+    sigma_s^2 = Pi_[low^2, high^2](mean_t (y_t - f(x_t; theta_s))^2).
+    """
+    low, high = bounds
+    if not 0.0 < low <= high < np.inf:
+        raise ValueError(f"bounds must satisfy 0 < low <= high < inf for the noise scale; got ({low}, {high})")
+    sigma = _mean_square(_tables(candidates, features, y, F), candidates.size, n_threads)
+    np.sqrt(sigma, out=sigma)
+    return np.clip(sigma, low, high, out=sigma)
+
+
+def aggregate(
+    candidates: Candidates,
+    features: Floats,
+    y: Floats,
+    F: Floats,
+    sigma: Floats | float,
+    noise: NoiseLike = "gaussian",
+    log_prior: Floats | None = None,
+    edges: Sequence[int] | None = None,
+    n_threads: int = 1,
+) -> Aggregation:
+    """Weigh the candidates by their predictive densities, row after row; step (e).
+
+    sigma (S,) or one number for all. log_prior (S,), -inf to exclude a candidate; uniform when None. edges
+    0 = e_0 < e_1 < ... <= n: mean weights are averages over e_j <= t < e_{j+1}; over all rows when None.
+    """
+    tables = _tables(candidates, features, y, F)
+    scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
+    cuts = _check_edges(edges, len(y))
+    family = as_noise(noise)
+    code = _code(family)
+    if isinstance(tables, BlockTables) or code is None:
+        rest = (scales, prior, family)
+        residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
+        means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, top, log_mass, cuts)
+    else:
+        setting = compiled.setting(candidates.size, scales, prior, *code)
+        swept = compiled.sweep(tables, setting, n_threads)
+        residual, top, log_mass, log_weights, _ = swept
+        means = compiled.mean_weights(tables, setting, swept, cuts, n_threads)
+    log_z = top + log_mass
+    if not np.isfinite(log_z).all():
+        raise ValueError("y is so far from every candidate, in units of sigma, that its density overflows; rescale y")
+    return Aggregation(y - residual, log_z, log_weights, means)
+
+
+def project_l2(
+    candidates: Candidates,
+    features: Floats,
+    target: Floats,
+    F: Floats,
+    quadrature: ArrayLike | None = None,
+    n_threads: int = 1,
+    allowed: NDArray[np.bool_] | None = None,
+) -> Projection:
+    """The candidate nearest to a function with values target (Q,) at the rows; step (f).
+
+    argmin_s sum_q a_q (target_q - f(x_q; theta_s))^2, a (Q,) the quadrature weights, 1 / Q unless given; a
+    candidate is left as soon as it cannot win. With target = y this is empirical risk minimization. Candidates that
+    ``allowed`` (S,) leaves out are not considered.
+    """
+    n = len(target)
+    area = np.full(n, 1.0 / n) if quadrature is None else np.asarray(quadrature, dtype=np.float64)
+    if area.shape != (n,) or not np.isfinite(area).all() or (area < 0.0).any():
+        raise ValueError(f"quadrature must hold {n} finite weights, none negative; got shape {area.shape}")
+    root = np.sqrt(area * n)  # the residual is linear in (y, F), so a weight on a row scales them
+    _check_rows(candidates, features, target, F, "target")
+    tables = _tables(candidates, features, root * target, root[:, None] * F)
+    if allowed is None and not isinstance(tables, BlockTables):
+        return Projection(*compiled.least_square(tables, n_threads))
+    squares = _mean_square(tables, candidates.size, n_threads)
+    if allowed is not None:
+        squares[~allowed] = np.inf
+    best = int(np.argmin(squares))
+    return Projection(best, float(squares[best]))
+
+
+def _mean_square(tables: Tables | BlockTables, size: int, n_threads: int) -> Floats:
+    if isinstance(tables, BlockTables):
+        return blockwise.mean_square(tables.residuals(), size)
+    return compiled.mean_square(tables, n_threads)
+
+
+def aggregated_gate(candidates: Candidates, features: Floats, weights: Floats, n_threads: int = 1) -> Floats:
+    """sum_s weights[s] g(x_q; theta_s) at Q rows, (Q, M)."""
+    n, n_experts = len(features), candidates.n_experts
+    shares = np.ascontiguousarray(weights, dtype=np.float64)
+    if shares.shape != (candidates.size,):
+        raise ValueError(f"weights must have shape ({candidates.size},), not {shares.shape}")
+    tables = _tables(candidates, features, np.zeros(n), np.zeros((n, n_experts)))
+    if isinstance(tables, BlockTables):
+        parts = (np.tensordot(shares[ids], gates, axes=1) for ids, gates in tables.gates())
+        return np.asarray(sum(parts, start=np.zeros((n, n_experts))))
+    return compiled.gate_mean(tables, shares, n_threads)
+
+
+def weight_path(
+    candidates: Candidates,
+    features: Floats,
+    y: Floats,
+    F: Floats,
+    sigma: Floats | float,
+    log_z: Floats,
+    chosen: ArrayLike,
+    noise: NoiseLike = "gaussian",
+    log_prior: Floats | None = None,
+) -> Floats:
+    """Weights of chosen candidates before each row and after the last, (chosen, n + 1); log_z from `aggregate`."""
+    tables = _tables(candidates, features, y, F)
+    ids = np.asarray(chosen, dtype=np.int64)
+    if ids.ndim != 1 or (ids.size and not 0 <= ids.min() <= ids.max() < candidates.size):
+        raise ValueError(f"chosen must be a vector of candidates from 0 to {candidates.size - 1}")
+    residual = _some_rows(tables, ids)
+    scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
+    path = blockwise.log_weight_path(ids, residual, scales, prior, as_noise(noise), candidates.size)
+    return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
+
+
+def effective_number(log_weights: Floats) -> float:
+    """1 / sum_s w_s^2 of normalised weights, a number from 1 to S.
+
+    >>> round(effective_number(np.log([0.5, 0.5, 1e-300])), 9)
+    2.0
+    """
+    step = 2**20  # no second array of size S
+    parts = (np.exp(2.0 * log_weights[i : i + step]).sum() for i in range(0, len(log_weights), step))
+    return float(1.0 / sum(parts))
+
+
+def _code(noise: Noise) -> tuple[int, float] | None:
+    """How the kernels know a family; None when they do not."""
+    if isinstance(noise, Gaussian):
+        return GAUSSIAN, 0.0
+    if isinstance(noise, DoubleExponential):
+        return DOUBLE_EXPONENTIAL, 0.0
+    return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
+
+
+def _blocks(tables: Tables | BlockTables) -> blockwise.Blocks:
+    return tables.residuals() if isinstance(tables, BlockTables) else residual_blocks(tables)
+
+
+def _some_rows(tables: Tables | BlockTables, ids: Integers) -> Floats:
+    if isinstance(tables, BlockTables):
+        return np.concatenate([r for _, r in replace(tables, theta=tables.theta[ids]).residuals()])
+    return residual_rows(tables, ids)
+
+
+def _tables(candidates: Candidates, features: Any, y: Any, F: Any) -> Tables | BlockTables:
+    _check_rows(candidates, features, y, F, "y")
+    return candidates.tables(
+        np.ascontiguousarray(features, dtype=np.float64),
+        np.ascontiguousarray(y, dtype=np.float64),
+        np.ascontiguousarray(F, dtype=np.float64),
+    )
+
+
+def _check_rows(candidates: Candidates, features: Any, y: Any, F: Any, name: str) -> None:
+    n = len(y)
+    if n == 0:
+        raise ValueError(f"{name} must have at least one row")
+    for label, array, shape in (
+        ("features", features, (n, np.shape(features)[-1])),
+        (name, y, (n,)),
+        ("F", F, (n, candidates.n_experts)),
+    ):
+        if np.shape(array) != shape:
+            raise ValueError(f"{label} must have shape {shape}, not {np.shape(array)}")
+        if not np.isfinite(array).all():
+            raise ValueError(f"{label} must be finite, but it holds a NaN or an infinity")
+
+
+def _check_sigma(sigma: Floats | float, size: int) -> Floats:
+    scales = np.atleast_1d(np.asarray(sigma, dtype=np.float64))
+    if scales.shape not in ((1,), (size,)):
+        raise ValueError(f"sigma must be a number or have shape ({size},), not {scales.shape}")
+    if not (scales.min() > 0.0 and scales.max() < np.inf):
+        raise ValueError("sigma must be finite and above 0")
+    return scales
+
+
+def _check_prior(log_prior: Floats | None, size: int) -> Floats | None:
+    if log_prior is None:
+        return None
+    prior = np.asarray(log_prior, dtype=np.float64)
+    if prior.shape != (size,):
+        raise ValueError(f"log_prior must have shape ({size},), not {prior.shape}")
+    top = prior.max()
+    if not np.isfinite(top):
+        raise ValueError("log_prior must be finite or -inf, and finite for at least one candidate")
+    return prior
+
+
+def _check_edges(edges: Sequence[int] | None, n: int) -> Integers:
+    cuts = np.array([0, n] if edges is None else edges, dtype=np.int64)
+    if cuts.ndim != 1 or cuts.size < 2 or cuts[0] != 0 or cuts[-1] > n or (np.diff(cuts) <= 0).any():
+        raise ValueError(f"edges must rise from 0 to at most {n}; got {cuts.tolist()}")
+    return cuts

@@ -1,0 +1,43 @@
+"""The obvious twin of the aggregation kernels: plain NumPy over an (S, n) array, for small S."""
+
+from itertools import product
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+
+def gates(scores, values, k):
+    """Top-k weights (..., M) of scores (..., M): exp(values) over the k largest scores, ties to the smaller index."""
+    order = np.argsort(-scores, axis=-1, kind="stable")
+    rank = np.argsort(order, axis=-1, kind="stable")
+    return softmax(np.where(rank < k, values, -np.inf), axis=-1)
+
+
+def product_scores(factors):
+    """(S, n, M) from M-1 factors (G_m, n): C order, the last factor fastest, and 0 for the reference."""
+    rows = [np.stack([*combination, np.zeros_like(combination[0])], axis=-1) for combination in product(*factors)]
+    return np.array(rows)
+
+
+def list_scores(theta, features):
+    """(S, n, M) from theta (S, M-1, p) and features (n, p)."""
+    free = np.einsum("smp,np->snm", theta, features)
+    return np.concatenate([free, np.zeros((*free.shape[:2], 1))], axis=-1)
+
+
+def residuals(gate, y, F):
+    """(S, n) from gate (S, n, M)."""
+    return y - (gate * F).sum(axis=-1)
+
+
+def aggregate(residual, sigma, log_density, log_prior=None):
+    """Weights before each observation and after the last (S, n + 1), and log Z (n + 1,)."""
+    n_candidates = len(residual)
+    prior = np.full(n_candidates, -np.log(n_candidates)) if log_prior is None else log_prior
+    scale = np.broadcast_to(sigma, n_candidates)[:, None]
+    increments = log_density(residual / scale) - np.log(scale)
+    log_weights = prior[:, None] + np.concatenate(
+        [np.zeros((n_candidates, 1)), np.cumsum(increments, axis=1)], axis=1
+    )
+    log_z = logsumexp(log_weights, axis=0)
+    return np.exp(log_weights - log_z), log_z

@@ -1,0 +1,103 @@
+"""AFTER: its law, its path and its streams."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import logsumexp
+
+import gatewise as gw
+from gatewise.aggregation import stream, weighting
+from gatewise.noise import Gaussian, StudentT
+
+log_densities = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(-50, 5))
+
+
+@given(log_densities, st.integers(0, 1000))
+def test_product_of_mixtures_is_the_mixture_of_products(log_density, seed):
+    prior = np.log(np.random.default_rng(seed).dirichlet(np.ones(log_density.shape[1])))
+    state, path = weighting.run(weighting.init(prior), log_density)
+    assert state.log_evidence == pytest.approx(logsumexp(prior + log_density.sum(axis=0)), abs=1e-9)
+    mixtures = [logsumexp(path[t] + row) for t, row in enumerate(log_density)]
+    assert state.log_evidence == pytest.approx(sum(mixtures), abs=1e-9)
+
+
+@given(log_densities)
+def test_the_path_is_the_softmax_of_cumulated_densities(log_density):
+    cumulated = np.vstack([np.zeros(log_density.shape[1]), np.cumsum(log_density, axis=0)])
+    expected = np.exp(cumulated - logsumexp(cumulated, axis=1, keepdims=True))
+    np.testing.assert_allclose(gw.after(log_density), expected, atol=1e-12)
+
+
+@given(log_densities)
+def test_a_stream_is_the_same_whatever_its_cuts(log_density):
+    whole, path = weighting.run(weighting.init(np.zeros(log_density.shape[1])), log_density)
+    half = len(log_density) // 2
+    first, _ = weighting.run(weighting.init(np.zeros(log_density.shape[1])), log_density[:half])
+    second, rest = weighting.run(first, log_density[half:])
+    np.testing.assert_array_equal(second.log_weights, whole.log_weights)
+    np.testing.assert_array_equal(rest, path[half:])
+
+
+def test_densities_that_underflow_survive_as_ratios():
+    weights = gw.after(np.array([[-1e6, -1e6 + np.log(3.0)], [-1e300, -1e300]]))
+    np.testing.assert_allclose(weights[-1], [0.25, 0.75])
+
+
+def test_a_weight_that_fell_comes_back():
+    log_density = np.vstack([np.tile([0.0, -100.0], (50, 1)), np.tile([-100.0, 0.0], (60, 1))])
+    assert gw.after(log_density)[50, 1] == 0.0  # exp(-5000)
+    assert gw.after(log_density)[-1, 1] == 1.0
+
+
+def test_a_candidate_without_prior_or_density_gets_no_weight():
+    weights = gw.after(np.zeros((3, 3)), log_prior=[0.0, -np.inf, 0.0])
+    np.testing.assert_array_equal(weights[-1], [0.5, 0.0, 0.5])
+    np.testing.assert_array_equal(gw.after([[0.0, -np.inf], [0.0, 5.0]])[-1], [1.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gw.after(np.zeros(3)), r"log_density must have shape \(T, S\)"),
+        (lambda: gw.after(np.zeros((2, 3)), np.zeros(2)), r"log_density must have shape \(T, 2\)"),
+        (lambda: gw.after(np.zeros((2, 3)), np.full(3, -np.inf)), "at least one finite entry"),
+        (lambda: gw.after(np.full((2, 3), np.nan)), "log_density must hold numbers"),
+        (lambda: gw.after(np.full((2, 3), -np.inf)), "needs a noise density with unbounded support"),
+        (lambda: weighting.init(np.zeros((2, 2))), r"log_prior must have shape \(S,\)"),
+        (lambda: stream.init([0.0], sigma=1.0, bounds=(2.0, 1.0)), "bounds must satisfy low <= high"),
+        (lambda: stream.init([0.0], sigma=-1.0), "sigma must be above 0"),
+        (lambda: stream.step(stream.init([0.0], 1.0), [0.0], np.nan, Gaussian()), "y must be finite"),
+        (lambda: stream.predict(stream.init([0.0], 1.0), [0.0, 1.0]), r"forecasts must have shape \(1,\)"),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_stream_follows_the_algorithm_written_out():
+    rng = np.random.default_rng(0)
+    noise, forecasts, y = StudentT(6.0), rng.normal(size=(40, 3)), rng.normal(size=40)
+    state = stream.init(np.log([0.5, 0.3, 0.2]), sigma=[1.0, 2.0, 0.5], bounds=(0.3, 3.0), start_count=5.0)
+    weights, squares = np.array([0.5, 0.3, 0.2]), 5.0 * np.array([1.0, 4.0, 0.25])
+    for t in range(40):
+        assert stream.predict(state, forecasts[t]) == pytest.approx(weights @ forecasts[t])
+        sigma = np.clip(np.sqrt(squares / (5.0 + t)), 0.3, 3.0)
+        np.testing.assert_allclose(stream.scales(state), sigma)
+        density = np.exp(noise.log_density((y[t] - forecasts[t]) / sigma)) / sigma
+        weights = weights * density / (weights @ density)
+        squares = squares + (y[t] - forecasts[t]) ** 2
+        state = stream.step(state, forecasts[t], y[t], noise)
+    np.testing.assert_allclose(np.exp(state.after.log_weights), weights, rtol=1e-9)
+
+
+def test_running_scales_learn_which_forecast_is_noisier():
+    rng = np.random.default_rng(1)
+    state = stream.init(np.zeros(2), sigma=1.0)
+    for _ in range(500):
+        y = rng.normal(scale=0.1)
+        state = stream.step(state, [0.0, rng.normal()], y, Gaussian())
+    assert stream.scales(state)[0] < 0.3 < stream.scales(state)[1]
+    assert np.exp(state.after.log_weights[0]) > 0.999

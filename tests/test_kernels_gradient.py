@@ -1,0 +1,118 @@
+"""The compiled sums and gradients against plain NumPy, finite differences and the gates themselves."""
+
+import numpy as np
+import pytest
+
+from gatewise.gates import KernelGate, LinearGate
+from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad, value_and_grad
+from gatewise.kernels.linear import linear_residuals, linear_value_and_grad
+
+
+def naive(theta, features, y, F, loss):
+    """Value and gradient, array by array: (S, n, M) of everything."""
+    scores = np.concatenate([np.einsum("smp,np->snm", theta, features), np.zeros((len(theta), len(y), 1))], axis=2)
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+    weights /= weights.sum(axis=2, keepdims=True)
+    forecast = np.einsum("snm,nm->sn", weights, F)
+    residual = y - forecast
+    slope = 2 * residual if loss == "square" else np.sign(residual)
+    pull = -slope[:, :, None] * weights * (F - forecast[:, :, None])
+    value = (residual**2 if loss == "square" else np.abs(residual)).sum(axis=1)
+    return value, np.einsum("snm,np->smp", pull[:, :, :-1], features)
+
+
+def problem(S, M, p, n, seed=0):
+    rng = np.random.default_rng(seed)
+    theta, features = rng.normal(size=(S, M - 1, p)), rng.normal(size=(n, p))
+    return theta, features, rng.normal(size=n), rng.normal(size=(n, M))
+
+
+@pytest.mark.parametrize("loss", ["square", "absolute"])
+@pytest.mark.parametrize(("S", "M", "p", "n"), [(1, 2, 1, 1), (3, 3, 3, 7), (64, 4, 4, 8), (150, 8, 11, 33)])
+def test_equals_plain_numpy(S, M, p, n, loss):
+    args = problem(S, M, p, n)
+    value, grad = value_and_grad(*args, loss=loss)
+    wanted_value, wanted_grad = naive(*args, loss)
+    np.testing.assert_allclose(value, wanted_value, rtol=1e-12)
+    np.testing.assert_allclose(grad, wanted_grad, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("loss", ["square", "absolute"])
+def test_gradient_is_the_slope_of_the_value(loss):
+    theta, features, y, F = problem(2, 3, 4, 20)
+    grad = value_and_grad(theta, features, y, F, loss=loss)[1]
+    for place in np.ndindex(theta.shape[1:]):
+        step = np.zeros(theta.shape)
+        step[(slice(None), *place)] = 1e-6
+        up = value_and_grad(theta + step, features, y, F, loss=loss)[0]
+        down = value_and_grad(theta - step, features, y, F, loss=loss)[0]
+        np.testing.assert_allclose((up - down) / 2e-6, grad[(slice(None), *place)], rtol=1e-5, atol=1e-6)
+
+
+def test_given_slopes_pull_back_as_the_loss_does():
+    theta, features, y, F = problem(70, 3, 3, 9)
+    residuals = np.empty((70, 9))
+    softmax_residuals(theta, features, y, F, 3, residuals)
+    value, grad = np.empty(70), np.empty(theta.shape)
+    softmax_value_and_grad(theta, features, y, F, GIVEN, 2 * residuals, value, grad)
+    np.testing.assert_allclose(grad, value_and_grad(theta, features, y, F)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+def test_residuals_of_top_k_gates(k):
+    rng = np.random.default_rng(1)
+    X, y, F = rng.normal(size=(13, 2)), rng.normal(size=13), rng.normal(size=(13, 4))
+    theta = np.round(rng.normal(size=(70, 3, 3)))  # whole numbers, so that scores tie
+    X = np.round(X)
+    gate = LinearGate(4, k=k)
+    out = np.empty((70, 13))
+    softmax_residuals(theta, gate.features(X), y, F, k, out)
+    np.testing.assert_allclose(out, y - np.einsum("snm,nm->sn", gate.weights(X, theta), F), atol=1e-12)
+
+
+def test_a_candidate_has_the_same_bits_wherever_it_stands():
+    theta, features, y, F = problem(200, 5, 6, 37)
+    value, grad = value_and_grad(theta, features, y, F)
+    for part in (slice(0, 1), slice(13, 101), slice(77, 200)):
+        alone = value_and_grad(np.ascontiguousarray(theta[part]), features, y, F)
+        np.testing.assert_array_equal(alone[0], value[part])
+        np.testing.assert_array_equal(alone[1], grad[part])
+
+
+def test_huge_scores_are_finite():
+    theta, features, y, F = problem(3, 3, 2, 5)
+    value, grad = value_and_grad(1e6 * theta, features, y, F)
+    assert np.isfinite(value).all()
+    assert np.isfinite(grad).all()
+    hard = LinearGate(3, k=1, intercept=False).weights(features, theta)
+    np.testing.assert_allclose(value, ((y - np.einsum("snm,nm->sn", hard, F)) ** 2).sum(axis=1))
+
+
+def test_a_nan_stays_a_nan():
+    theta, features, y, F = problem(2, 3, 2, 5)
+    y[3] = np.nan
+    assert np.isnan(value_and_grad(theta, features, y, F)[0]).all()
+
+
+def test_no_rows_no_value():
+    theta, features, y, F = problem(2, 3, 2, 0)
+    value, grad = value_and_grad(theta, features, y, F)
+    assert not value.any()
+    assert not grad.any()
+
+
+@pytest.mark.parametrize(("loss", "slope"), [(0, lambda r: 2 * r), (1, np.sign)])
+def test_linear_predictors(loss, slope):
+    rng = np.random.default_rng(2)
+    gate, X, y, F = KernelGate(3, mesh=0.5), rng.uniform(size=(11, 1)), rng.normal(size=11), rng.normal(size=(11, 3))
+    theta = rng.dirichlet(np.ones(3), (80, 3)).swapaxes(1, 2).copy()  # (S, M, C)
+    design = (F[:, :, None] * gate.features(X)[:, None, :]).reshape(11, -1)
+    residuals, value, grad = np.empty((80, 11)), np.empty(80), np.empty((80, 1, 9))
+    linear_residuals(theta.reshape(80, 1, 9), design, y, residuals)
+    np.testing.assert_allclose(residuals, y - np.einsum("snm,nm->sn", gate.weights(X, theta), F), atol=1e-12)
+    linear_value_and_grad(theta.reshape(80, 1, 9), design, y, loss, NO_SLOPES, value, grad)
+    np.testing.assert_allclose(value, (residuals**2 if loss == 0 else np.abs(residuals)).sum(axis=1))
+    np.testing.assert_allclose(grad[:, 0], -slope(residuals) @ design, atol=1e-12)
+    again = np.empty_like(grad)
+    linear_value_and_grad(theta.reshape(80, 1, 9), design, y, GIVEN, slope(residuals), value, again)
+    np.testing.assert_allclose(again, grad, atol=1e-12)
