@@ -5,10 +5,23 @@ from benchmarks import (
     cross_entropy,
     gate_weights,
     particles,
+    profile_search,
     simplex_ls,
     sparse_predict,
     specialization,
 )
 
-for benchmark in (gate_weights, sparse_predict, aggregation, simplex_ls, cross_entropy, particles, specialization):
-    benchmark.main()
+BENCHMARKS = (
+    gate_weights,
+    sparse_predict,
+    aggregation,
+    simplex_ls,
+    cross_entropy,
+    profile_search,
+    particles,
+    specialization,
+)
+
+if __name__ == "__main__":
+    for benchmark in BENCHMARKS:
+        benchmark.main()

@@ -2,7 +2,7 @@
 
 from gatewise import geometry
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
-from gatewise.estimators import RouterAggregator
+from gatewise.estimators import RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -18,6 +18,7 @@ __all__ = [
     "Particles",
     "QuadraticGate",
     "RouterAggregator",
+    "SharedRoutedRegressor",
     "__version__",
     "after",
     "expert_matrix",

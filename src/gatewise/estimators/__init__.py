@@ -1,5 +1,6 @@
 """The scikit-learn faces: the only place that wires the rooms together."""
 
 from gatewise.estimators.router import RouterAggregator
+from gatewise.estimators.shared import SharedRoutedRegressor
 
-__all__ = ["RouterAggregator"]
+__all__ = ["RouterAggregator", "SharedRoutedRegressor"]

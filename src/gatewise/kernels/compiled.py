@@ -39,3 +39,8 @@ def compiled_sum(function: F) -> F:
     """
     options: dict[str, Any] = {"_nrt": False, "forceinline": True, "fastmath": {"contract", "reassoc"}}
     return cast(F, njit(cache=True, nogil=True, error_model="numpy", **options)(function))
+
+
+def compiled_reordered(function: F) -> F:
+    """Compile ``function`` as `compiled` does, and let it sum in any order, where last bits do not matter."""
+    return cast(F, njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})(function))

@@ -1,0 +1,76 @@
+"""`fig:fourier-simulation`: prediction error with and without a shared expert, the threshold unknown.
+
+Readings of what the text leaves open: the local coordinates 2x and 2x - 1 stay where they are while the threshold is
+searched ("fixed"), or move with it ("moving": x / c and (x - c) / (1 - c)); the integral is a mean over
+5,000 midpoints.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatewise.checks import as_count
+from gatewise.estimators.shared import SharedRoutedRegressor
+from gatewise.experiments.runner import Progress, run_tasks, silent
+from gatewise.experiments.shared_designs import SHARED_DESIGNS
+from gatewise.shared.partition import Threshold
+
+Floats = NDArray[np.float64]
+SIZES = (200, 400, 800, 1600)
+GRID = (np.arange(5000) + 0.5)[:, None] / 5000
+THRESHOLDS = tuple(np.linspace(0.1, 0.9, 200).tolist())
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """One point of the figure: mean error of both estimators, its spread, and the mean paired difference."""
+
+    design: str
+    n: int
+    shared_mse: float
+    shared_sd: float
+    pure_mse: float
+    pure_sd: float
+    gain: float  # pure minus shared
+    gain_se: float
+
+
+def replicate(
+    design: str, n: int, replication: int, seed: int = 0, coordinates: str = "fixed"
+) -> tuple[float, float]:
+    """The integrated squared error of the joint and of the pure estimator on one sample."""
+    chosen = SHARED_DESIGNS[design]
+    key = (seed, list(SHARED_DESIGNS).index(design), n, replication)
+    X, y = chosen.sample(n, np.random.default_rng(np.random.SeedSequence(key)))
+    routed = chosen.routed if coordinates == "fixed" else replace(chosen.routed, low=0.0, high=1.0)
+    partition = Threshold(0, grid=THRESHOLDS, coordinates=coordinates)
+    truth = chosen.truth(GRID)
+    errors = []
+    for method in ("joint", "pure"):
+        model = SharedRoutedRegressor(chosen.shared, routed, partition, method).fit(X, y)
+        errors.append(float(((model.predict(GRID) - truth) ** 2).mean()))
+    return errors[0], errors[1]
+
+
+def run(
+    sizes: Sequence[int] = SIZES,
+    reps: int = 200,
+    seed: int = 0,
+    jobs: int = 1,
+    coordinates: str = "fixed",
+    progress: Progress = silent,
+) -> list[FigureRow]:
+    """Both panels of the figure."""
+    as_count(reps, "reps", low=2)
+    tasks = [(design, n, r, seed, coordinates) for design in SHARED_DESIGNS for n in sizes for r in range(reps)]
+    errors = np.array(run_tasks(replicate, tasks, jobs, progress)).reshape(len(SHARED_DESIGNS), len(sizes), reps, 2)
+    rows = []
+    for design, by_size in zip(SHARED_DESIGNS, errors, strict=True):
+        for n, pairs in zip(sizes, by_size, strict=True):
+            (shared, pure), (shared_sd, pure_sd) = pairs.mean(axis=0).tolist(), pairs.std(axis=0, ddof=1).tolist()
+            gains = pairs[:, 1] - pairs[:, 0]
+            se = float(gains.std(ddof=1) / np.sqrt(reps))
+            rows.append(FigureRow(design, n, shared, shared_sd, pure, pure_sd, float(gains.mean()), se))
+    return rows
