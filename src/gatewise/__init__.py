@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from gatewise import theory
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -15,4 +16,5 @@ __all__ = [
     "expert_matrix",
     "nearest_center_moe",
     "phi_regularity",
+    "theory",
 ]
