@@ -96,7 +96,8 @@ def topk_log_covering(
     """log N(eta) of the Top-K gates in L2(P_X): at most D log(C M^(5/2 + 2l) d log M / (eta^2 r)).
 
     D = (M - 1)(d + 1), r = ``separation`` of the slopes, l = ``phi_order`` of `ass:regular gating` (0 for softmax).
-    C stands inside the power: it costs D log C, which is O(1) only while M and d are fixed (`remark:topk-l2-covering`).
+    C stands inside the power: it costs D log C, which is O(1) only while M and d are fixed.
+    See `remark:topk-l2-covering`.
 
     >>> round(topk_log_covering(0.1, n_experts=4, d=2, separation=0.5), 1)
     88.1

@@ -39,7 +39,8 @@ def disk_linear_floor(inner: float, outer: float, margin: float) -> float:
     """C_L, below which no linear softmax gate's interior loss falls on a disk with a ring.
 
     min{(R_1 - rho)^2, R_2^2 - (R_1 + rho)^2} / (8 R_2^2): inner radius R_1, outer R_2, margin rho, X uniform. The
-    ring is shrunk at the inner circle only: boundaries are relative to the input space (`exa:linear-quadratic-l1-l2`).
+    ring is shrunk at the inner circle only: boundaries are relative to the input space.
+    See `exa:linear-quadratic-l1-l2`.
 
     >>> disk_linear_floor(inner=1.0, outer=2.0, margin=0.5)
     0.0078125
