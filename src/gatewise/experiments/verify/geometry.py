@@ -123,7 +123,7 @@ def oscillation(
     counts = np.geomspace(400, 4000 if quick else 30_000, 5).astype(int)
     smooth = [_line_error(x, int(M), width(float(M)), 0.0, 0.0) for M in counts]
     waves = np.array([1.0, 2.0, 3.0, 4.0])
-    rough = [_line_error(x, 1000, width(1000.0), 1.0, L) - smooth[0] * 0 for L in waves]
+    rough = [_line_error(x, 1000, width(1000.0), 1.0, L) for L in waves]
     far = _line_error(x, 1000, width(1000.0), 1.0, 150.5)
     by_log, by_wave = slope(np.log(counts), smooth), slope(waves, rough)
     figure = f"exponent in log M {by_log:.3f}; in L {by_wave:.3f}, but error {far:.2f} at L = 150, near A^2/2"
