@@ -75,7 +75,7 @@ def softmax_rank(
 def softmax_packing(rng: np.random.Generator, quick: bool, least: Callable[[float], float] = least_slope) -> Outcome:
     """The proof's grid of functions: their number, and the least distance between two of them."""
     closest, counts = np.inf, []
-    for M, d, R, C1 in ((2, 1, 1.0, 1.0), (5, 1, 2.0, 0.7), (3, 2, 1.0, 0.5)):
+    for M, d, R, C1 in ((2, 1, 1.0, 1.0), (5, 1, 2.0, 0.7), (3, 2, 1.0, 0.5), (9, 1, 1.0, 1.5))[: 3 if quick else 4]:
         slope = least(2 * (d + 1) * C1 + np.log(M - 1))
         epsilon = 2 * R * slope * C1 / (3 * rng.uniform(4.1, 4.9))
         mesh = 3 * epsilon / (R * slope)
@@ -120,7 +120,7 @@ def topk_jumps(rng: np.random.Generator, quick: bool, sparse: bool = True) -> Ou
 
 
 def topk_cover(rng: np.random.Generator, quick: bool, coarser: float = 1.0) -> Outcome:
-    """Round Top-K gates to the Euclidean net of the proof; the L2 distance against eta, the net's size against the law."""
+    """Round Top-K gates to the proof's Euclidean net: L2 distance against eta, the net's size against the law."""
     eta, r, box, moved = 0.5, 0.3, 1.0, 0.0
     X = rng.uniform(-1, 1, size=(4000, 2))
     for k in (1, 2):

@@ -15,7 +15,7 @@ KAPPA = 0.75
 def grid_tail(
     rng: np.random.Generator, quick: bool, constant: Callable[[int, float], float] = theory.grid_tail_constant
 ) -> Outcome:
-    """Gaussians at grid points farther than r, summed, over the bound, for random x and r in one to three dimensions."""
+    """Gaussians at grid points farther than r, summed, over the bound: random x and r, one to three dimensions."""
     largest = 0.0
     for d, kappa in product((1, 2, 3), (0.5, 0.75, 1.0)):
         reach = 7 if d < 3 else 5

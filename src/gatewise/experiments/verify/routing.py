@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
 from scipy.special import expit, softmax
 
 from gatewise import theory
@@ -60,13 +61,14 @@ def continuity(rng: np.random.Generator, quick: bool, modulus: Callable[..., flo
                 bounds = [modulus(s, M, r, np.sqrt(3), np.sqrt(2)) for s in deltas]
                 largest = max(largest, float((np.sqrt(apart) / bounds).max()))
         exponents.append(slope(deltas, np.sqrt(squares)))
-    figure = f"exponents {exponents[0]:.3f} (K=1), {exponents[1]:.3f} (K=2), {exponents[2]:.3f} (dense); distance / bound {largest:.3f}"
+    shown = ", ".join(f"{e:.3f}" for e in exponents)
+    figure = f"exponents {shown} for K = 1, 2, dense; distance / bound {largest:.3f}"
     halves = all(abs(e - 0.5) < 0.08 for e in exponents[:2])
     return Outcome(figure, halves and abs(exponents[2] - 1) < 0.1 and largest <= 1)
 
 
 def realised_regions(rng: np.random.Generator, quick: bool, intercept: float = -1.0) -> Outcome:
-    """The proof's Top-1 gate for three regions with M - 3 idle experts: assignments, and the slope separation over M."""
+    """The proof's Top-1 gate for three regions with M - 3 idle experts: assignments, and slope separation over M."""
     v = np.array([[0.8, 0.1, 0.1], [-0.5, 0.6, 0.0], [-0.3, -0.7, 0.2]])
     X = rng.uniform(-1, 1, size=(2000 if quick else 20_000, 2))
     region = np.argmax(np.column_stack([X, np.ones(len(X))]) @ v.T, axis=1)
@@ -78,7 +80,7 @@ def realised_regions(rng: np.random.Generator, quick: bool, intercept: float = -
         chosen = LinearGate(int(M), k=1).active(X, theta)[:, 0]
         agreed = min(agreed, float((np.where(chosen == M - 1, 2, chosen) == region).mean()))
         every = np.vstack([theta[:, :2], np.zeros(2)])
-        gaps.append(float(cKDTree(every).query(every, k=2)[0][:, 1].min()))
+        gaps.append(float(pdist(every).min()))
     rate = slope(counts, gaps)
     figure = f"assignments agree {agreed:.4f}; separation falls like M^{rate:.2f}"
     return Outcome(figure, agreed == 1.0 and abs(rate + 0.5) < 0.1)
@@ -119,7 +121,7 @@ def top1_barrier(rng: np.random.Generator, quick: bool, k: int = 1) -> Outcome:
     lowest = float(((predictions - truth) ** 2).mean(axis=1).min())
     weights = np.zeros((x.size, 4))
     for where, ((i, j), w) in zip((left, ~left), pairs, strict=True):
-        weights[np.ix_(where, [i, j])] = [w, 1 - w]
+        weights[where, i], weights[where, j] = w, 1 - w
     top2 = float(((np.einsum("nm,mn->n", weights, experts) - truth) ** 2).mean())
     figure = f"best Top-1 of {len(thetas)} gates {lowest:.3f}, barrier {barrier:.3f}, two-expert mixture {top2:.3f}"
     return Outcome(figure, lowest >= barrier * (1 - 1e-9) and top2 < barrier and min(advantages) > 0)

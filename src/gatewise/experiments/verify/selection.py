@@ -40,7 +40,7 @@ def select(
 
 
 def selection_price(rng: np.random.Generator, quick: bool, project: Callable[[Floats], int] = _nearest) -> Outcome:
-    """Random candidate lists of 2 to 256 estimators: the projection's inequality path by path, the mean against the bound."""
+    """Lists of 2 to 256 estimators: the projection's inequality path by path, the mean risk against the bound."""
     pathwise, ratios = 0.0, []
     x = (np.arange(200) + 0.5) / 200
     for L in (2, 16, 256):
@@ -58,7 +58,7 @@ def selection_price(rng: np.random.Generator, quick: bool, project: Callable[[Fl
     figure = (
         f"chosen / (6 aggregate + 4 best) up to {pathwise:.3f}; mean risk / explicit bound up to {max(ratios):.4f}"
     )
-    return Outcome(figure, pathwise <= 1 and max(ratios) <= 1)
+    return Outcome(figure, pathwise <= 1 and bool(max(ratios) <= 1))
 
 
 def selection_by_region(
@@ -87,7 +87,8 @@ def selection_by_region(
     best = 2 * expert_error + 8 * 1.1**2 * min(losses)  # experts and truth are bounded by 1.1
     bound = 6 * theory.after_risk(best, np.log(3), n, NOISE, 1.1) + 4 * best
     picked = sum(run.chosen <= 1.01 * run.candidates.min() for run in runs)
-    figure = f"losses {', '.join(f'{loss:.3f}' for loss in losses)}; best class chosen {picked}/{reps}; risk {chosen:.3f}, bound {bound:.1f}"
+    shown = ", ".join(f"{loss:.3f}" for loss in losses)
+    figure = f"losses {shown}; best class chosen {picked}/{reps}; risk {chosen:.3f}, bound {bound:.1f}"
     return Outcome(figure, chosen <= bound and picked >= 0.95 * reps)
 
 
@@ -96,7 +97,7 @@ INPUT_NORM, BOX = np.sqrt(3.0), 3.0
 
 
 def _margin_density(share: Floats) -> float:
-    """A bound on the margins' densities: a linear form a.x + b has density at most 1 / (sqrt(2) |a|) on the square."""
+    """A bound on the margins' densities: a.x + b has density at most 1 / (sqrt(2) |a|) on the square."""
     gaps = np.linalg.norm(REGIONS[:, None, :2] - REGIONS[None, :, :2], axis=2)
     forms = np.where(gaps > 0, 1 / (np.sqrt(2) * np.where(gaps > 0, gaps, 1.0)), 0.0).sum(axis=1)
     return float((forms / share).max())

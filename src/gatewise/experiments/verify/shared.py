@@ -87,7 +87,7 @@ def _risk_tables(rng: np.random.Generator, quick: bool, trend_known: bool) -> tu
     shared, routed = [], []
     for n in sizes:
         centre = TREND * np.sqrt(n / 2) / (4 * np.pi * NOISE)
-        orders = sorted({max(ORDER, round(centre * f)) for f in (0.5, 0.7, 1.0, 1.4)})
+        orders = sorted({ORDER, *(max(ORDER, round(centre * f)) for f in (0.5, 0.7, 1.0, 1.4))})
         shared.append(np.mean([shared_risk(int(n), rng) for _ in range(4 * reps)]))
         routed.append(np.mean([routed_risks(int(n), orders, rng, trend_known) for _ in range(reps)], axis=0).min())
     return sizes, np.array(shared), np.array(routed)
