@@ -66,9 +66,9 @@ def _risk_curve(
 
 def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Outcome:
     """Dense softmax, truth inside the class, mesh 6 / (M sqrt(n)): the risk over n against (Md/n) log(Mdn)."""
-    sizes = np.array([200, 400, 800, 1600] if quick else [300, 600, 1200, 2400, 4800, 9600])
+    sizes = np.array([200, 400, 800, 1600] if quick else [300, 600, 1200, 2400, 4800])
     meshes = [theory.dense_mesh(2, int(n), constant=6.0) for n in sizes]
-    risks = _risk_curve(None, meshes, sizes, 16 if quick else 40, rng, **broken)
+    risks = _risk_curve(None, meshes, sizes, 16 if quick else 30, rng, **broken)
     return _judge(risks, sizes, np.array([theory.dense_cost(2, 1, int(n)) for n in sizes]))
 
 
@@ -76,7 +76,7 @@ def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Ou
     """Top-1, truth inside the class, mesh 150 sqrt(d) r / (n_3 M^2): the risk over n against the sparse cost."""
     sizes = np.array([150, 300, 600, 1200] if quick else [150, 300, 600, 1200, 2400])
     meshes = [theory.sparse_mesh(2, 1, int(n) // 3, SEPARATION, constant=150.0) for n in sizes]
-    risks = _risk_curve(1, meshes, sizes, 8 if quick else 40, rng, **broken)
+    risks = _risk_curve(1, meshes, sizes, 8 if quick else 30, rng, **broken)
     return _judge(risks, sizes, np.array([theory.sparse_cost(2, 1, int(n), SEPARATION) for n in sizes]))
 
 
