@@ -30,6 +30,19 @@ def test_the_papers_gate_lies_between_the_threshold_bounds(M, box):
     assert interior <= theory.threshold_interior_loss(M, 0.2, box)
 
 
+@pytest.mark.parametrize("M", [10, 1000, 10**8])
+def test_a_normalised_gate_keeps_to_the_threshold_bound(M):
+    """The proof's gate leaves the box once the reference has score 0; idle experts at -C log M beside it do not."""
+    B = log(M)
+
+    def loss(x):
+        scores = np.array([B - B * x, B + B * x, 0.0, -B])
+        weights = np.exp(scores) / (np.exp(scores) @ [1, 1, 1, M - 3])
+        return (1 - weights[1]) ** 2 + weights[0] ** 2 + weights[2] ** 2 + (M - 3) * weights[3] ** 2
+
+    assert quad(loss, 0, 1)[0] <= theory.threshold_loss(M)[1]
+
+
 def test_disk_constants():
     assert theory.disk_linear_floor(1.0, 2.0, 0.25) == pytest.approx(min(0.75**2, 4 - 1.25**2) / 32)
     alpha = -log(theory.disk_quadratic_loss(1000, 1.0, 2.0, 0.25, 0.4) / 8) / log(1000)
