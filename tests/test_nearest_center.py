@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gatewise import nearest_center_moe
-from gatewise.mixture.nearest_center import _cells_per_side
+from gatewise.mixture.nearest_center import cells_per_side
 
 
 def grid(d, points):
@@ -39,7 +39,7 @@ def test_parameters_lie_in_twice_the_box_and_dummies_are_never_selected(d, n_exp
     model = nearest_center_moe(ramp, n_experts, d, k, radius=1.5)
     assert np.abs(model.theta).max() <= 2 * 1.5
     assert model.theta.shape == (n_experts - 1, d + 1)
-    used = k * _cells_per_side(n_experts, d, k) ** d
+    used = k * cells_per_side(n_experts, d, k) ** d
     assert model.gate.active(grid(d, 15), model.theta).max() < used
     assert all(expert.value == 0.0 for expert in model.routed[used:])
 
@@ -56,8 +56,8 @@ def test_only_copies_of_one_centre_are_active_off_the_borders():
 @pytest.mark.parametrize("q", range(1, 12))
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 def test_whole_roots_are_not_lost_to_rounding(q, d):
-    assert _cells_per_side(3 * q**d, d, 3) == q
-    assert _cells_per_side(3 * (q + 1) ** d - 1, d, 3) == q
+    assert cells_per_side(3 * q**d, d, 3) == q
+    assert cells_per_side(3 * (q + 1) ** d - 1, d, 3) == q
 
 
 def test_bad_requests_are_named():

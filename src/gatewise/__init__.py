@@ -1,6 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
-from gatewise import geometry
+from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
 from gatewise.estimators import RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
@@ -25,4 +25,5 @@ __all__ = [
     "geometry",
     "nearest_center_moe",
     "phi_regularity",
+    "theory",
 ]

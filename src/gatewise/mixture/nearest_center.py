@@ -33,7 +33,7 @@ def nearest_center_moe(
     """
     n_experts, d = as_count(n_experts, "n_experts", low=2), as_count(d, "d")
     k, radius = as_count(k, "k", high=n_experts), as_positive(radius, "radius")
-    centers = _cell_centers(_cells_per_side(n_experts, d, k), d)  # (q^d, d)
+    centers = _cell_centers(cells_per_side(n_experts, d, k), d)  # (q^d, d)
     values = expert_predictions(h, centers, "h")
     scale = radius / (2 * max(2, d))
     score = np.column_stack([2 * scale * centers, -scale * (centers**2).sum(axis=1)])  # (q^d, d+1)
@@ -47,7 +47,7 @@ def nearest_center_moe(
     )
 
 
-def _cells_per_side(n_experts: int, d: int, k: int) -> int:
+def cells_per_side(n_experts: int, d: int, k: int) -> int:
     """The largest q with K q^d <= M; in whole numbers, as (M/K)^(1/d) may fall short of a whole q by rounding."""
     q = 1
     while k * (q + 1) ** d <= n_experts:

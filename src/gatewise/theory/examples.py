@@ -1,0 +1,96 @@
+"""The paper's worked examples: softmax at a threshold, a disk, an oscillation with a shared expert."""
+
+from math import exp, log, pi
+
+from gatewise.checks import as_count, as_positive
+from gatewise.theory.numbers import inside, not_negative
+
+
+def threshold_loss(n_experts: int, box: float = 1.0) -> tuple[float, float]:
+    """Lower and upper bound on the global loss of softmax at a threshold on [-1, 1] (`ex:L1-L2`).
+
+    (1 - e^(-2L)) / (16 L) with L = 2 C log M, and 3 / (C log M); every coefficient lies within C log M, C > 1/2.
+    The upper bound assumes (M - 2) M^(-2C) <= 1.
+
+    >>> [round(value, 4) for value in threshold_loss(1000)]
+    [0.0045, 0.4343]
+    """
+    M, reach = as_count(n_experts, "n_experts", low=3), inside(box, "box", 0.5, float("inf"))
+    scale = 2 * reach * log(M)
+    return (1 - exp(-2 * scale)) / (16 * scale), 3 / (reach * log(M))
+
+
+def threshold_interior_loss(n_experts: int, margin: float, box: float = 1.0) -> float:
+    """Upper bound on the loss farther than rho from the threshold: 3 M^(-2 C rho) / (C log M) (`ex:L1-L2`).
+
+    >>> round(threshold_interior_loss(1000, margin=0.1), 4)
+    0.1091
+    """
+    M, reach = as_count(n_experts, "n_experts", low=3), inside(box, "box", 0.5, float("inf"))
+    return float(3 / (reach * log(M)) * M ** (-2 * reach * inside(margin, "margin", 0.0, 1.0)))
+
+
+def _check_disk(inner: float, outer: float, margin: float) -> None:
+    inside(inner, "inner", 0.0, as_positive(outer, "outer"))
+    inside(margin, "margin", 0.0, min(inner, outer - inner))
+
+
+def disk_linear_floor(inner: float, outer: float, margin: float) -> float:
+    """C_L, below which no linear softmax gate's interior loss falls on a disk with a ring.
+
+    min{(R_1 - rho)^2, R_2^2 - (R_1 + rho)^2} / (8 R_2^2): inner radius R_1, outer R_2, margin rho, X uniform. The
+    ring is shrunk at the inner circle only: boundaries are relative to the input space.
+    See `exa:linear-quadratic-l1-l2`.
+
+    >>> disk_linear_floor(inner=1.0, outer=2.0, margin=0.5)
+    0.0078125
+    """
+    _check_disk(inner, outer, margin)
+    return min((inner - margin) ** 2, outer**2 - (inner + margin) ** 2) / (8 * outer**2)
+
+
+def disk_curvature_limit(inner: float, box: float) -> float:
+    """The c_0 below which the quadratic gate of the disk fits the box: min{(2C - 1)/R_1^2, C/R_1^2, C}.
+
+    >>> disk_curvature_limit(inner=1.0, box=1.0)
+    1.0
+    """
+    reach, square = inside(box, "box", 0.5, float("inf")), as_positive(inner, "inner") ** 2
+    return min((2 * reach - 1) / square, reach / square, reach)
+
+
+def disk_quadratic_loss(
+    n_experts: int, inner: float, outer: float, margin: float, curvature: float, box: float = 1.0
+) -> float:
+    """8 M^(-alpha), alpha = 2 c_0 (2 R_1 rho - rho^2), which a quadratic gate attains (`exa:linear-quadratic-l1-l2`).
+
+    c_0 = ``curvature`` must be below `disk_curvature_limit`.
+
+    >>> round(disk_quadratic_loss(1000, inner=1.0, outer=2.0, margin=0.5, curvature=0.9), 5)
+    0.00071
+    """
+    _check_disk(inner, outer, margin)
+    c_0 = inside(curvature, "curvature", 0.0, disk_curvature_limit(inner, box))
+    return float(8 * as_count(n_experts, "n_experts", low=3) ** (-2 * c_0 * (2 * inner * margin - margin**2)))
+
+
+def oscillation_curvature(amplitude: float, frequency: float) -> float:
+    """sup |f''| of A sin(2 pi L x) + x^2: 4 pi^2 |A| L^2 + 2; with the sine in a shared expert, 2.
+
+    >>> oscillation_curvature(0.0, 3.0)
+    2.0
+    """
+    return 4 * pi**2 * abs(amplitude) * not_negative(frequency, "frequency") ** 2 + 2
+
+
+def oscillation_risk(n_experts: int, amplitude: float, frequency: float, constant: float = 1.0) -> float:
+    """C (sup |f''| / 2)^2 / log(M)^2: local lines behind a softmax gate (`exa:role-shared-routed-expert`).
+
+    With A = 0 this is the case of the shared expert, O(1 / log^2 M); else O(L^4 / log^2 M). An upper bound: once
+    L^2 exceeds log M, the error of the paper's construction stays near A^2 / 2 and no longer grows like L^4.
+
+    >>> round(oscillation_risk(1000, 1.0, 4.0) / oscillation_risk(1000, 0.0, 4.0))
+    100380
+    """
+    scale = as_positive(constant, "constant") / log(as_count(n_experts, "n_experts", low=2)) ** 2
+    return float(scale * (oscillation_curvature(amplitude, frequency) / 2) ** 2)
