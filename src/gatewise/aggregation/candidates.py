@@ -64,7 +64,7 @@ class ProductCandidates:
         return len(self.factors) + 1
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> Tables:
-        scores = [_scores(factor[:, None, :], features)[:, :, 0] for factor in self.factors]
+        scores = [np.ascontiguousarray(_scores(factor[:, None, :], features)[:, :, 0]) for factor in self.factors]
         k = self.n_experts if self.k is None else self.k
         return product_tables(scores, [_relative(self.log_phi, s) for s in scores], y, F, k)
 

@@ -3,7 +3,7 @@
 from math import ceil, sqrt
 
 from gatewise.checks import as_count, as_positive
-from gatewise.mixture.nearest_center import cells_per_side
+from gatewise.mixture import nearest_center
 from gatewise.theory.numbers import not_negative
 
 
@@ -26,7 +26,7 @@ def cells_per_side(n_experts: int, d: int, k: int = 1) -> int:
     (3, 2)
     """
     n_experts = as_count(n_experts, "n_experts")
-    return cells_per_side(n_experts, as_count(d, "d"), as_count(k, "k", high=n_experts))
+    return nearest_center.cells_per_side(n_experts, as_count(d, "d"), as_count(k, "k", high=n_experts))
 
 
 def topk_error(n_experts: int, d: int, k: int = 1, lipschitz: float = 1.0) -> float:
