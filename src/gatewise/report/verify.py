@@ -9,15 +9,17 @@ from gatewise.experiments.verify import VerifyRow
 
 
 def verify_table(rows: Sequence[VerifyRow]) -> Table:
-    """One row per claim, failures in bold red, the total in the title."""
+    """One row per claim, its label above what was computed; failures in bold red, the total in the title."""
     passed, seconds = sum(row.passed for row in rows), sum(row.seconds for row in rows)
     table = Table(title=f"{passed} of {len(rows)} claims hold, {seconds:.0f} seconds", show_lines=True)
-    for name, share in (("claim", 3), ("computed", 4), ("figure", 6), ("law", 4)):
-        table.add_column(name, ratio=share, overflow="fold")
+    table.add_column("claim, and what was computed", min_width=31, overflow="fold")  # most labels fit a line
+    table.add_column("figure")
+    table.add_column("law")
     table.add_column("", no_wrap=True)
     table.add_column("s", justify="right", no_wrap=True)
     for row in rows:
-        cells = [escape(text) for text in (row.label, row.computed, row.figure, row.law)]
+        claim = f"[bold]{escape(row.label)}[/bold]\n{escape(row.computed)}"
         verdict = "pass" if row.passed else "FAIL"
-        table.add_row(*cells, verdict, f"{row.seconds:.1f}", style=None if row.passed else "bold red")
+        style = None if row.passed else "bold red"
+        table.add_row(claim, escape(row.figure), escape(row.law), verdict, f"{row.seconds:.1f}", style=style)
     return table
