@@ -12,7 +12,7 @@ def verify_table(rows: Sequence[VerifyRow]) -> Table:
     """One row per claim, its label above what was computed; failures in bold red, the total in the title."""
     passed, seconds = sum(row.passed for row in rows), sum(row.seconds for row in rows)
     table = Table(title=f"{passed} of {len(rows)} claims hold, {seconds:.0f} seconds", show_lines=True)
-    table.add_column("claim, and what was computed", min_width=31, overflow="fold")  # most labels fit a line
+    table.add_column("claim, and what was computed", width=28, overflow="fold")
     table.add_column("figure")
     table.add_column("law")
     table.add_column("", no_wrap=True)
