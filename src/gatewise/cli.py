@@ -73,7 +73,9 @@ def rates(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = 1, json_file: Json = No
 
     rows = experiment.run(reps=reps, seed=seed, jobs=jobs, progress=_progress)
     slopes = experiment.slopes(rows)
-    console.print(report.rates_table(rows), report.slopes_table(slopes))
+    for design in report.TITLES:
+        console.print(report.rates_table(rows, design))
+    console.print(report.slopes_table(slopes))
     _write_json(json_file, {"risks": [asdict(row) for row in rows], "slopes": [asdict(row) for row in slopes]})
     _show_path(report.rates_figure(rows, out / "rates.png"))
 

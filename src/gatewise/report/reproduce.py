@@ -19,16 +19,17 @@ from gatewise.report.style import COLOURS, RC
 TITLES = {"simple-shared": "simple shared, complex routed", "complex-shared": "complex shared, simple routed"}
 
 
-def rates_table(rows: Sequence[rates.RiskRow]) -> Table:
-    """Risk of every learner at every n."""
-    sizes = sorted({row.n for row in rows})
-    table = _table("Mean integrated squared error, its standard error below", ["design", "learner"])
-    for n in sizes:
-        table.add_column(f"n={n}", justify="right")
-    for design, learner in dict.fromkeys((row.design, row.learner) for row in rows):
-        mine = {row.n: row for row in rows if (row.design, row.learner) == (design, learner)}
-        cells = [f"{mine[n].risk:.2g}\n±{mine[n].se:.1g}" for n in sizes]
-        table.add_row(design, learner, *cells)
+def rates_table(rows: Sequence[rates.RiskRow], design: str) -> Table:
+    """Risk of every learner at every n, for one design: a row per n, so that it fits a terminal."""
+    mine = [row for row in rows if row.design == design]
+    learners = list(dict.fromkeys(row.learner for row in mine))
+    table = _table(f"Mean integrated squared error, its standard error below: {TITLES[design]}", [])
+    table.add_column("n", justify="right")
+    for learner in learners:
+        table.add_column(learner, justify="right")
+    for n in sorted({row.n for row in mine}):
+        at_n = {row.learner: row for row in mine if row.n == n}
+        table.add_row(f"{n:,}", *(f"{at_n[name].risk:.2g}\n±{at_n[name].se:.1g}" for name in learners))
     return table
 
 
