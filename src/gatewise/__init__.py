@@ -2,10 +2,11 @@
 
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
-from gatewise.estimators import RouterAggregator, SharedRoutedRegressor
+from gatewise.estimators import MoERegressor, RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
+from gatewise.routing.settings import MoESettings
 
 __version__ = "0.1.0"
 
@@ -15,6 +16,8 @@ __all__ = [
     "L2Projection",
     "LinearGate",
     "MixtureOfExperts",
+    "MoERegressor",
+    "MoESettings",
     "Particles",
     "QuadraticGate",
     "RouterAggregator",

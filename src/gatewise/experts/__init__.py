@@ -1,6 +1,7 @@
 """Experts: anything with ``predict(X)`` or a callable X -> (n,), and the ones that come with Gatewise."""
 
 from gatewise.experts.affine import AffineExpert
+from gatewise.experts.column import ColumnExpert
 from gatewise.experts.constant import ConstantExpert
 from gatewise.experts.fourier import FourierExpert
 from gatewise.experts.polynomial import PolynomialExpert
@@ -8,6 +9,7 @@ from gatewise.experts.protocol import Expert, expert_matrix, expert_predictions
 
 __all__ = [
     "AffineExpert",
+    "ColumnExpert",
     "ConstantExpert",
     "Expert",
     "FourierExpert",

@@ -1,0 +1,126 @@
+"""What `MoERegressor` is handed: checks, metadata and splits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from gatewise.estimators.held_out import Split, weight_params
+
+Floats = NDArray[np.float64]
+
+
+def checked(model: Any, X: Any, y: Any = None, sample_weight: Any = None, reset: bool = True) -> Any:
+    """X as the experts will get it; with y, the triple X, y, sample weights.
+
+    A data frame stays as it is. Anything else becomes an array, finite unless some expert takes missing values.
+    """
+    fitting = y is not None
+    if hasattr(X, "columns"):
+        validate_data(model, X, reset=fitting and reset, skip_check_array=True)
+        if fitting and X.shape[0] < 2:
+            raise ValueError(f"Found array with {X.shape[0]} sample(s) while a minimum of 2 is required.")
+    else:
+        finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
+        X = validate_data(
+            model,
+            X,
+            reset=fitting and reset,
+            dtype="numeric",
+            ensure_all_finite=finite,
+            ensure_min_samples=2 if fitting and reset else 1,
+        )
+    if not fitting:
+        return X
+    target = np.asarray(y)
+    if target.ndim == 2 and target.shape[1] > 1:
+        raise ValueError(
+            f"y must have one column, not {target.shape[1]}: fit one MoERegressor per output "
+            "(sklearn.multioutput.MultiOutputRegressor)"
+        )
+    target = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if len(target) != X.shape[0]:
+        raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {len(target)}")
+    weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise ValueError("sample_weight must not be zero for all rows")
+    return X, target, np.asarray(weight / weight.mean())
+
+
+def checked_experts(experts: Any, name: str, least: int = 1) -> list[tuple[str, Any]]:
+    """The list of (name, expert), or an error that says what is wrong with it."""
+    try:
+        pairs = [(label, expert) for label, expert in experts]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a list of (name, regressor) pairs, not {experts!r}") from None
+    labels = [label for label, _ in pairs]
+    if len(pairs) < least:
+        raise ValueError(f"{name} must hold at least one (name, regressor) pair")
+    if not all(isinstance(label, str) and label and "__" not in label for label in labels):
+        raise ValueError(f"{name} must be named by text without a double underscore, not {labels}")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} must have different names, not {labels}")
+    for label, expert in pairs:
+        if not hasattr(expert, "predict"):
+            raise TypeError(f"{name}: {label!r} must be a regressor with fit and predict, not {expert!r}")
+    return pairs
+
+
+def expert_params(
+    model: Any, experts: Sequence[tuple[str, Any]], given: Any, weight: Floats, groups: Any
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The keywords for the fit of each expert, by name, and those for the split.
+
+    With metadata routing every expert gets what it asked for; without, a sample weight goes to all that take one.
+    """
+    from sklearn import get_config  # noqa: PLC0415
+    from sklearn.utils.metadata_routing import process_routing  # noqa: PLC0415
+
+    if get_config()["enable_metadata_routing"]:
+        extras = {"sample_weight": given, "groups": groups}
+        routed = process_routing(model, "fit", **{key: value for key, value in extras.items() if value is not None})
+        params = {name: dict(routed[name].fit) for name, _ in experts}
+        return params, dict(routed["splitter"].split) if "splitter" in routed else {}
+    params = {name: weight_params(expert, None if given is None else weight) for name, expert in experts}
+    return params, {} if groups is None else {"groups": groups}
+
+
+def make_splits(cv: Any, X: Any, y: Floats, params: dict[str, Any], seed: int) -> list[Split]:
+    """The (training, held-out) rows of every split."""
+    from sklearn.model_selection import check_cv, KFold  # noqa: PLC0415 - slow to import
+
+    if cv is None or isinstance(cv, int | np.integer):
+        folds = 5 if cv is None else int(cv)
+        cv = KFold(min(folds, len(y)), shuffle=True, random_state=seed % 2**31)
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y).split(X, y, **params)]
+    for train, test in splits:
+        if np.intersect1d(train, test).size:
+            raise ValueError("cv must not hold out rows that it trains on")
+    return splits
+
+
+def metadata(model: Any) -> Any:
+    """The routing of sample weights and groups."""
+    from sklearn.model_selection import check_cv  # noqa: PLC0415
+    from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping  # noqa: PLC0415
+
+    router = MetadataRouter(owner=model).add_self_request(model)
+    for name, expert in [*model.experts, *model.shared]:
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router.add(**{name: expert}, method_mapping=mapping)
+    if model.cv != "prefit":
+        router.add(splitter=check_cv(model.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    return router
+
+
+def tags(model: Any, own: Any) -> Any:
+    """The experts' own abilities: missing values if any expert takes them."""
+    own.input_tags.sparse = False
+    try:
+        own.input_tags.allow_nan = any(get_tags(expert).input_tags.allow_nan for _, expert in model.experts)
+    except (TypeError, ValueError, AttributeError):
+        own.input_tags.allow_nan = False
+    return own

@@ -1,0 +1,29 @@
+"""A column of the table that already is a forecast."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing
+
+
+class ColumnExpert(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts what a column of X says: a forecast from elsewhere, by its name in a data frame or its number.
+
+    >>> ColumnExpert(1).fit([[0.0, 5.0]], [4.0]).predict([[0.0, 7.0]])
+    array([7.])
+    """
+
+    def __init__(self, column: str | int) -> None:
+        self.column = column
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: ARG002 - there is nothing to learn
+        """Does nothing."""
+        self.fitted_ = True
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The column, (n,)."""
+        table = X if hasattr(X, "columns") else np.asarray(X)
+        return np.asarray(_safe_indexing(table, self.column, axis=1), dtype=np.float64)

@@ -1,0 +1,63 @@
+"""What of the practical router can be set."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from gatewise.checks import as_count, as_positive
+from gatewise.noise import as_noise
+
+Readout = Literal["aggregate", "single"]
+
+
+@dataclass(frozen=True)
+class MoESettings:
+    """The nested settings of `MoERegressor`; the defaults suit most tables.
+
+    readout
+        "aggregate": the mean of all candidates' gates by their weights, the most accurate. "single": the one
+        candidate nearest to it.
+    n_orders
+        Random orders of the rows that the aggregation is averaged over. Rows in time keep their order.
+    spreads
+        Standard deviations of the gates' coefficients, the path of penalties: 0.3 barely moves the weights of the
+        global stack, 10 lets one expert take over within a standard deviation of an input.
+    n_components
+        Gate inputs beyond that number are replaced by as many principal components.
+    fade
+        How far outside the data, in units of a column's range, a gate returns to the global stack.
+    correct
+        Whether candidates with a shared linear correction are in the list: a ridge combination of the experts that is
+        always on beside the gate.
+    specialize
+        How often each routed expert is refitted with its gate weights as sample weights; it stops when held-out error
+        no longer falls.
+    noise
+        The error density of the aggregation, as `gatewise.noise.as_noise` takes it.
+    """
+
+    readout: Readout = "aggregate"
+    n_orders: int = 10
+    spreads: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
+    n_components: int = 20
+    fade: float = 0.25
+    correct: bool = True
+    specialize: int = 0
+    noise: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        check_readout(self.readout)
+        as_count(self.n_orders, "n_orders")
+        for spread in self.spreads:
+            as_positive(spread, "spreads")
+        if not self.spreads:
+            raise ValueError("spreads must hold at least one number")
+        as_count(self.n_components, "n_components")
+        as_positive(self.fade, "fade")
+        as_count(self.specialize, "specialize", low=0)
+        as_noise(self.noise)
+
+
+def check_readout(readout: str) -> None:
+    """Whether a readout is one that exists."""
+    if readout not in ("aggregate", "single"):
+        raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")

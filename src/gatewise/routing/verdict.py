@@ -1,0 +1,105 @@
+"""Does gating pay? What the aggregation found, with the gain over the global stack and its interval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from gatewise.geometry import Interval
+from gatewise.routing.candidates import Candidate, Kind
+
+Floats = NDArray[np.float64]
+LEVEL = 0.95
+ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test at this level
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a fit found: a single expert, a global stack or a gate.
+
+    kind, name, k
+        What was found; the expert's name, the kind of stack or the gate's class; and for a gate how many experts it
+        activates, None for all.
+    weights
+        The aggregation weight behind each kind, with sum one.
+    gain
+        The share of the stack's mean squared error that the aggregate saves, as measured on held-out rows, with an
+        interval for the gain on another sample of the same size (95 %).
+    p_value
+        Of the one-sided test that there is no gain.
+    candidate
+        The candidate with the largest weight among the kind that was found.
+    """
+
+    kind: Kind
+    name: str
+    k: int | None
+    weights: Mapping[str, float]
+    gain: Interval
+    p_value: float
+    candidate: str
+
+    @property
+    def gates(self) -> bool:
+        """Whether gating pays."""
+        return self.kind == "gate"
+
+    def __str__(self) -> str:
+        low, high = (f"{100 * bound:+.1f}" for bound in (self.gain.low, self.gain.high))
+        return f"{self.describe()}; gain over the stack {100 * self.gain.value:+.1f} % ({low} to {high})"
+
+    def describe(self) -> str:
+        """The finding in a few words."""
+        if self.kind == "single":
+            return f"do not gate: {self.name} alone"
+        if self.kind == "stack":
+            return f"do not gate: one {self.name} stack everywhere"
+        return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}"
+
+
+def reach_verdict(
+    candidates: tuple[Candidate, ...], shares: Floats, losses: Floats, stack_losses: Floats, sample_weight: Floats
+) -> Verdict:
+    """The verdict from the shares (S,) and the held-out squared errors (n,) of the aggregate and of the stack.
+
+    A gate is named only if the aggregate beats the stack beyond chance; otherwise the single experts and the stacks
+    are compared by their weight.
+    """
+    gain, p_value = gain_interval(losses, stack_losses, sample_weight)
+    totals = {
+        kind: sum(shares[s] for s, c in enumerate(candidates) if c.kind == kind)
+        for kind in ("single", "stack", "gate")
+    }
+    pays = p_value <= ALPHA and totals["gate"] > 0.0
+    kind = "gate" if pays else "single" if totals["single"] > totals["stack"] else "stack"
+    leading = max((s for s, c in enumerate(candidates) if c.kind == kind), key=lambda s: float(shares[s]))
+    best = candidates[leading]
+    weights = {name: float(total) for name, total in totals.items()}
+    return Verdict(best.kind, best.name, best.k, weights, gain, p_value, str(best))
+
+
+def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats) -> tuple[Interval, float]:
+    """The relative gain with an interval for a new sample of the same size, and the p-value of no gain.
+
+    With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n of them
+    differs from D by sqrt(2) s: D +- t sqrt(2) s, all over the stack's mean loss.
+
+    >>> gain, p_value = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
+    >>> [round(number, 2) for number in gain]
+    [0.1, -0.25, 0.45]
+    """
+    share = sample_weight / sample_weight.sum()
+    base = float(share @ stack_losses)
+    if base == 0.0 or len(losses) < 2:
+        return Interval(0.0, -np.inf, np.inf), 1.0
+    difference = stack_losses - losses
+    mean = float(share @ difference)
+    df = max(1.0 / float(share @ share) - 1.0, 1.0)
+    error = float(np.sqrt(share**2 @ (difference - mean) ** 2 * (1.0 + 1.0 / df)))
+    if error == 0.0:
+        return Interval(mean / base, mean / base, mean / base), float(mean <= 0.0)
+    half = float(special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(2.0) * error)
+    p_value = float(special.stdtr(df, -mean / error))
+    return Interval(mean / base, (mean - half) / base, (mean + half) / base), p_value
