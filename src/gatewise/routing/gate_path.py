@@ -120,11 +120,21 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
         return kept[key]
 
     options: Any = {"gtol": TOLERANCE, "maxiter": MAX_ITER, "max_trust_radius": 100.0}
+
+    def value(theta: Floats) -> float:
+        return at(theta).value
+
+    def gradient(theta: Floats) -> Floats:
+        return problem.gradient(at(theta), theta)
+
+    def curvature(theta: Floats) -> Floats:
+        return problem.curvature(at(theta))
+
     found = minimize(
-        lambda theta: at(theta).value,
+        value,
         theta,
-        jac=lambda theta: problem.gradient(at(theta), theta),
-        hess=lambda theta: problem.curvature(at(theta)),
+        jac=gradient,
+        hess=curvature,
         method="trust-exact",
         options=options,
     )
