@@ -1,6 +1,8 @@
 """The scikit-learn faces: the only place that wires the rooms together."""
 
+from gatewise.estimators.gate_regressor import GateRegressor
 from gatewise.estimators.router import RouterAggregator
+from gatewise.estimators.selector import GateSelector
 from gatewise.estimators.shared import SharedRoutedRegressor
 
-__all__ = ["RouterAggregator", "SharedRoutedRegressor"]
+__all__ = ["GateRegressor", "GateSelector", "RouterAggregator", "SharedRoutedRegressor"]
