@@ -45,8 +45,8 @@ def named_candidates(candidates: Sequence[Any]) -> Named:
 def ready_candidates(named: Named, X: Any, y: Floats) -> Named:
     """The candidates ready to predict: those that are not are copied and fitted to the rows; the rest stay.
 
-    A deep copy and not `clone`, which would undo the fit of experts that a candidate holds; all in one, so that experts
-    which several candidates hold are copied once and stay the same for all of them.
+    A deep copy and not `clone`, which would undo the fit of experts that a candidate holds; all in one, so that
+    experts which several candidates hold are copied once and stay the same for all of them.
     """
     copies = iter(copy.deepcopy([candidate for _, candidate in named if not is_ready(candidate)]))
     return [(name, c if is_ready(c) else _fitted(name, next(copies), X, y)) for name, c in named]

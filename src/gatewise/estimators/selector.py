@@ -70,7 +70,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> from gatewise.experiments import DESIGNS
     >>> design = DESIGNS["nonlinear"]
     >>> X, y = design.sample(500, np.random.default_rng(0))
-    >>> gates = [gw.LinearGate(3, intercept=False), gw.KernelGate(3, mesh=1.0, low=-1.0, high=1.0)]
+    >>> gates = [gw.LinearGate(3, intercept=False), gw.KernelGate(3, 2 / 3, 0.5, -1.0, 1.0)]
     >>> selector = gw.GateSelector([gw.GateRegressor(design.experts, gate) for gate in gates], random_state=0)
     >>> selector.fit(X, y).selected_
     'kernelgate'
