@@ -96,11 +96,13 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Floats:
         """The mixture at every row, (n,)."""
-        return self._mixture.predict(self._rows_for(X))
+        X = self._rows_for(X)
+        return self._mixture.predict(X)
 
     def gate_weights(self, X: Any) -> Floats:
         """The gate at every row, (n, M)."""
-        return self._mixture.gate_weights(self._rows_for(X))
+        X = self._rows_for(X)
+        return self._mixture.gate_weights(X)
 
     def _rows_for(self, X: Any) -> Any:
         check_is_fitted(self, "theta_")

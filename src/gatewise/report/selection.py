@@ -13,7 +13,7 @@ def selection_tables(rows: Sequence[SelectionRow]) -> tuple[Table, Table]:
     loss = Table(title="Risk of the selected one over that of the best (standard error)")
     for table, columns in (
         (risks, (*CLASSES, "aggregate", "selected")),
-        (loss, ("best class", "best of each sample", *(f"{name} selected" for name in CLASSES))),
+        (loss, ("best class", "best of sample", "times selected:\n" + " /\n".join(CLASSES))),
     ):
         table.add_column("design")
         for name in ("n", *columns):
@@ -26,6 +26,6 @@ def selection_tables(rows: Sequence[SelectionRow]) -> tuple[Table, Table]:
             f"{row.n:,}",
             f"{row.ratio:.3f} ({row.ratio_se:.3f})",
             f"{row.oracle_ratio:.3f} ({row.oracle_se:.3f})",
-            *(str(row.picked[name]) for name in CLASSES),
+            " / ".join(str(row.picked[name]) for name in CLASSES),
         )
     return risks, loss
