@@ -34,10 +34,9 @@ GRID = np.stack(np.meshgrid(_AXIS, _AXIS), axis=-1).reshape(-1, 2)  # the midpoi
 
 @dataclass(frozen=True)
 class Setting:
-    """Shares of the first two blocks, the number of orders, and a radius for all softmax gates, not the paper's."""
+    """The share of the first block, the number of orders, and a radius for all softmax gates, not the paper's."""
 
     burn_in: float | None = None
-    calibration: float | None = None
     n_orders: int = 1
     radius: float | None = None
 
@@ -86,7 +85,7 @@ def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Set
     made = DESIGNS[design]
     rng = np.random.default_rng(np.random.SeedSequence((seed, list(DESIGNS).index(design), n, replication)))
     X, y = made.sample(n, rng)
-    blocks = Blocks(burn_in=setting.burn_in, calibration=setting.calibration, n_orders=setting.n_orders)
+    blocks = Blocks(burn_in=setting.burn_in, n_orders=setting.n_orders)
     selector = GateSelector(candidates(made, setting.radius), blocks, random_state=rng).fit(X, y)
     curves = np.stack([candidate.predict(GRID) for _, candidate in selector.candidates_])
     truth = made.truth(GRID)
