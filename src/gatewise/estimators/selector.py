@@ -134,11 +134,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked, response = validate_data(
             self, X, y, y_numeric=True, dtype=None, ensure_all_finite=False, ensure_min_samples=2
         )
-        response = np.asarray(response, dtype=np.float64)
-        if not np.isfinite(response).all():
-            row = int(np.argmin(np.isfinite(response)))
-            raise ValueError(f"y must be finite, but it holds NaN or infinity, first {response[row]} at row {row}")
-        return (X if hasattr(X, "shape") else checked), response
+        return (X if hasattr(X, "shape") else checked), np.asarray(response, dtype=np.float64)
 
     def _readout(self, X: Any, readout: str) -> tuple[Any, Named, Floats]:
         check_is_fitted(self, "selected_")
