@@ -2,7 +2,7 @@
 
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
-from gatewise.estimators import MoERegressor, RouterAggregator, SharedRoutedRegressor
+from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Blocks",
+    "GateRegressor",
+    "GateSelector",
     "KernelGate",
     "L2Projection",
     "LinearGate",

@@ -126,6 +126,28 @@ def scales(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = 1, json_file: Json = N
     _write_json(json_file, [asdict(row) for row in rows])
 
 
+@reproduce.command(epilog="Example: gatewise reproduce selection --reps 100 --jobs 2")
+def selection(
+    reps: Reps = 100,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    json_file: Json = None,
+    n: Annotated[list[int] | None, typer.Option(min=6, help="Sample sizes; the paper's unless given.")] = None,
+    burn_in: Annotated[float | None, typer.Option(help="Share of the rows that candidates are fitted on.")] = None,
+    orders: Annotated[int, typer.Option(min=1, help="Random orders that the weights are averaged over.")] = 1,
+    radius: Annotated[float | None, typer.Option(help="Box of the softmax gates; the paper's unless given.")] = None,
+) -> None:
+    """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
+    from gatewise.experiments import selection as experiment  # noqa: PLC0415
+    from gatewise.report.selection import selection_tables  # noqa: PLC0415
+
+    setting = experiment.Setting(burn_in=burn_in, n_orders=orders, radius=radius)
+    rows = experiment.run(n or (), reps, seed, jobs, setting, _progress)
+    for table in selection_tables(rows):
+        console.print(table)
+    _write_json(json_file, [asdict(row) for row in rows])
+
+
 def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
     from rich.progress import track  # noqa: PLC0415
 
