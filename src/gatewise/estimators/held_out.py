@@ -128,7 +128,10 @@ def _fit_one(
 
 def _predict(name: str, expert: Any, X: Any) -> Floats:
     with _naming(name):
-        return expert_predictions(expert, X, f"the expert {name!r}")
+        try:
+            return expert_predictions(expert, X, f"the expert {name!r}")
+        except RuntimeError as error:
+            raise error.__cause__ or error from None  # its own type of error, as from fit
 
 
 @contextmanager

@@ -14,7 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.checks import as_count
 from gatewise.estimators.held_out import Pool, predict_matrix
 from gatewise.estimators.learning import RouterFit
-from gatewise.estimators.moe_inputs import checked, checked_experts, expert_params, make_splits, metadata, tags
+from gatewise.estimators.moe_inputs import (
+    checked_experts,
+    checked_rows,
+    checked_sample,
+    expert_params,
+    make_splits,
+    metadata,
+    tags,
+)
 from gatewise.estimators.training import Task, train, Trained, use_as_they_are
 from gatewise.noise import as_noise
 from gatewise.routing.features import CLASSES
@@ -108,8 +116,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
-        X, y, weight = checked(self, X, y, sample_weight)
         routed, shared = checked_experts(self.experts, "experts"), checked_experts(self.shared, "shared", least=0)
+        X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = MoESettings() if self.settings is None else self.settings
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         params, split_params = expert_params(self, [*routed, *shared], sample_weight, weight, groups)
@@ -139,7 +147,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         mean +- 1.645 sd is meant to hold 90 % of the responses. ``readout`` overrides the settings.
         """
         check_is_fitted(self)
-        X = checked(self, X)
+        X = checked_rows(self, X)
         shares = self._shares(readout)
         inputs = self._inputs.transform(X)
         final, names = self._router, self._names
@@ -159,7 +167,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         check_is_fitted(self)
-        X = checked(self, X)
+        X = checked_rows(self, X)
         shares = self._shares(readout)
         F = self._forecasts(X) if self._router.needs_experts(shares) else None
         return self._router.mean_weights(shares, self._inputs.transform(X), F)
@@ -167,7 +175,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def transform(self, X: Any) -> Floats:
         """The forecasts of the experts, (n, M)."""
         check_is_fitted(self)
-        return self._forecasts(checked(self, X))
+        return self._forecasts(checked_rows(self, X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """The names of the columns of ``transform``: the experts'."""
@@ -182,7 +190,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
-        X, y, weight = checked(self, X, y, sample_weight, reset=False)
+        X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always = self._always(X)
         rest = y - always
         forecasts = self._router.forecasts(self._inputs.transform(X), self._forecasts(X))

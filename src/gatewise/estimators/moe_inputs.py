@@ -13,28 +13,26 @@ from gatewise.estimators.held_out import Split, weight_params
 Floats = NDArray[np.float64]
 
 
-def checked(model: Any, X: Any, y: Any = None, sample_weight: Any = None, reset: bool = True) -> Any:
-    """X as the experts will get it; with y, the triple X, y, sample weights.
+def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
+    """X as the experts will get it: a data frame as it is, anything else as an array.
 
-    A data frame stays as it is. Anything else becomes an array, finite unless some expert takes missing values.
+    Missing values in an array pass if some expert takes them; one that does not will say so itself.
     """
-    fitting = y is not None
     if hasattr(X, "columns"):
-        validate_data(model, X, reset=fitting and reset, skip_check_array=True)
-        if fitting and X.shape[0] < 2:
-            raise ValueError(f"Found array with {X.shape[0]} sample(s) while a minimum of 2 is required.")
-    else:
-        finite = "allow-nan" if get_tags(model).input_tags.allow_nan else True
-        X = validate_data(
-            model,
-            X,
-            reset=fitting and reset,
-            dtype="numeric",
-            ensure_all_finite=finite,
-            ensure_min_samples=2 if fitting and reset else 1,
-        )
-    if not fitting:
+        validate_data(model, X, reset=reset, skip_check_array=True)
+        if X.shape[0] < least:
+            raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         return X
+    missing = any(_takes_missing(expert) for _, expert in model.experts)
+    finite = "allow-nan" if missing else True
+    return validate_data(model, X, reset=reset, dtype="numeric", ensure_all_finite=finite, ensure_min_samples=least)
+
+
+def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
+    """X as the experts will get it, responses (n,), and sample weights (n,) with mean one."""
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
+    X = checked_rows(model, X, reset, least=2 if reset else 1)
     target = np.asarray(y)
     if target.ndim == 2 and target.shape[1] > 1:
         raise ValueError(
@@ -117,10 +115,17 @@ def metadata(model: Any) -> Any:
 
 
 def tags(model: Any, own: Any) -> Any:
-    """The experts' own abilities: missing values if any expert takes them."""
+    """Missing values are taken if every expert takes them."""
     own.input_tags.sparse = False
     try:
-        own.input_tags.allow_nan = any(get_tags(expert).input_tags.allow_nan for _, expert in model.experts)
-    except (TypeError, ValueError, AttributeError):
+        own.input_tags.allow_nan = all(_takes_missing(expert) for _, expert in model.experts)
+    except (TypeError, ValueError):  # not a list of pairs: fit will say so
         own.input_tags.allow_nan = False
     return own
+
+
+def _takes_missing(expert: Any) -> bool:
+    try:
+        return bool(get_tags(expert).input_tags.allow_nan)
+    except (TypeError, ValueError, AttributeError):  # not an estimator of scikit-learn
+        return False

@@ -19,6 +19,7 @@ Kind = Literal["single", "stack", "gate"]
 FLOOR = 0.05  # of the reference that is shared out evenly: an expert that the stack drops may still win somewhere
 STACK_SPREADS = (0.3, 1.0, 3.0)  # of the correction's coefficients, where there is no gate
 GATE_SPREAD = 1.0  # the same, beside a gate
+MOST_ROWS = 6000  # that a gate is fitted to: it has some hundred coefficients
 SPARSE_SHARE = 0.1  # of the gates' prior weight, for the Top-K ones
 
 
@@ -115,6 +116,8 @@ class FittedList:
         center = np.average(F, axis=0, weights=sample_weight)
         linear = _linear_columns(F, unit, center)
         spreads = tuple(sorted({c.spread for c in candidates if c.kind == "gate"}))
+        part = slice(None, None, -(-len(y) // MOST_ROWS))
+        inputs, F, y, sample_weight, linear = inputs[part], F[part], y[part], sample_weight[part], linear[part]
         paths: dict[tuple[str, bool], Path] = {}
         for name, corrected in {(c.name, c.corrected): None for c in candidates if c.kind == "gate"}:
             paths[name, corrected] = gate_path(

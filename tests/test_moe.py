@@ -1,0 +1,438 @@
+"""`MoERegressor`: laws of the estimator, its verdict, its manners and its errors."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, clone, RegressorMixin
+from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gatewise as gw
+from gatewise.experts import ColumnExpert
+
+QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0))
+PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": "folds are drawn by rows: a repeated row may be on both sides",
+}
+
+
+class Recorder(RegressorMixin, BaseEstimator):
+    """Predicts a column and remembers how many rows it was asked for."""
+
+    def __init__(self, column=0):
+        self.column = column
+
+    def fit(self, X, y):
+        self.asked_ = []
+        return self
+
+    def predict(self, X):
+        self.asked_.append(len(X))
+        return np.asarray(X)[:, self.column]
+
+
+@pytest.fixture(scope="module")
+def halves():
+    """Two forecasts in columns 1 and 2, each right on one side of column 0."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, 500), rng.normal(size=(500, 2))])
+    truth = np.where(X[:, 0] > 0, X[:, 1], X[:, 2])
+    return X, truth + 0.3 * rng.normal(size=500), truth
+
+
+@pytest.fixture(scope="module")
+def local(halves):
+    X, y, _ = halves
+    experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
+    return gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y)
+
+
+@parametrize_with_checks(
+    [gw.MoERegressor(PAIR, gates=["linear"], random_state=0, settings=gw.MoESettings(n_orders=2, spreads=(1.0,)))],
+    expected_failed_checks=lambda _: EXPECTED_FAILURES,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+class TestFinding:
+    def test_locality_is_found_and_used(self, local, halves):
+        X, y, truth = halves
+        assert local.verdict_.gates
+        assert local.verdict_.gain.low > 0.3
+        stack = gw.MoERegressor(local.experts, gates=(), random_state=0, settings=QUICK).fit(X, y)
+        errors = [np.mean((model.predict(X) - truth) ** 2) for model in (local, stack)]
+        assert errors[0] < 0.2 * errors[1]
+        clear = np.abs(X[:, 0]) > 0.2
+        leads = local.gate_weights(X).argmax(axis=1) == (X[:, 0] < 0)
+        assert leads[clear].mean() > 0.97
+
+    def test_regions_are_told_in_words(self, local):
+        table = local.region_table()
+        assert [row.expert for row in table] == ["one", "two"]
+        assert all(row.advantage.low > 0 for row in table)
+        assert "x0" in table.rows[0].description
+        assert table.fidelity > 0.95
+        assert "gate" in local.summary()
+
+    def test_no_locality_means_no_gate(self):
+        rng = np.random.default_rng(1)
+        kinds = []
+        for _ in range(5):
+            X = rng.normal(size=(200, 3))
+            y = X @ [1.0, 2.0, 0.5] + rng.normal(size=200)
+            experts = [("line", LinearRegression()), ("knn", KNeighborsRegressor(10))]
+            kinds.append(gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y).verdict_.kind)
+        assert kinds.count("gate") <= 1
+
+    def test_the_prediction_is_gate_times_experts_plus_the_correction(self, local, halves):
+        X = halves[0][:50]
+        shares = local._shares(None)
+        F = local.transform(X)
+        whole = (local.gate_weights(X) * F).sum(axis=1) + local._router.corrections(shares, F)
+        np.testing.assert_allclose(local.predict(X), whole)
+        assert np.abs(local.gate_weights(X).sum(axis=1) - 1).max() < 1e-12
+
+    def test_far_away_the_weights_are_those_of_the_stack(self, local):
+        far = np.array([[1e6, 0.0, 0.0], [-1e6, 0.0, 0.0]])
+        one, two = local.gate_weights(far)
+        np.testing.assert_allclose(one, two)
+        assert (np.abs(one - local._router.stack) < 0.15).all()
+
+    def test_ninety_percent_intervals(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(PAIR, random_state=0, settings=QUICK).fit(X[:250], y[:250])
+        mean, sd = model.predict(X[250:], return_std=True)
+        assert 0.8 < np.mean(np.abs(y[250:] - mean) <= 1.645 * sd) < 0.97
+
+    def test_one_expert_is_itself_up_to_a_correction(self, halves):
+        X, y, _ = halves
+        settings = gw.MoESettings(correct=False)
+        model = gw.MoERegressor([("line", LinearRegression())], settings=settings, random_state=0).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X))
+        assert model.verdict_.kind in {"single", "stack"}
+
+    def test_two_experts_that_agree_everywhere(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(
+            [("a", LinearRegression()), ("b", LinearRegression())], random_state=0, settings=QUICK
+        )
+        assert not model.fit(X, y).verdict_.gates
+        assert np.isfinite(model.predict(X)).all()
+
+    def test_a_constant_response(self, halves):
+        X = halves[0]
+        model = gw.MoERegressor(PAIR, random_state=0, settings=QUICK).fit(X, np.full(len(X), 3.0))
+        np.testing.assert_allclose(model.predict(X), 3.0)
+
+
+class TestReadouts:
+    def test_a_sparse_gate_asks_each_expert_for_its_rows_only(self, halves):
+        X, y, _ = halves
+        experts = [("one", Recorder(1)), ("two", Recorder(2))]
+        settings = gw.MoESettings(readout="single", n_orders=3)
+        model = gw.MoERegressor(experts, k=1, random_state=0, settings=settings).fit(X, y)
+        assert model.selected_.k == 1
+        asked = [expert.asked_ for expert in model.experts_]
+        for calls in asked:
+            calls.clear()
+        predicted = model.predict(X)
+        assert sum(sum(calls) for calls in asked) == len(X)
+        weights = model.gate_weights(X)
+        assert ((weights == 1).sum(axis=1) == 1).all()
+        np.testing.assert_array_equal(predicted, (weights * X[:, 1:]).sum(axis=1))
+
+    def test_the_single_readout_is_the_nearest_candidate(self, local, halves):
+        X = halves[0]
+        forecasts = local._router.forecasts(local._inputs.transform(X), local.transform(X))
+        distance = ((forecasts - (forecasts @ local.weights_)[:, None]) ** 2).mean(axis=0)
+        assert local.selected_ is local.candidates_[distance.argmin()]
+
+    def test_k_of_all_experts_is_refused_beyond_their_number(self, halves):
+        with pytest.raises(ValueError, match="k must be a whole number from 1 to 2, not 3"):
+            gw.MoERegressor(PAIR, k=3).fit(*halves[:2])
+
+
+class TestSplits:
+    @pytest.mark.parametrize(
+        "cv",
+        [3, KFold(4), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(4), ShuffleSplit(1)],
+        ids=lambda cv: type(cv).__name__,
+    )
+    def test_any_splitter(self, cv, halves):
+        X, y, truth = halves
+        experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
+        model = gw.MoERegressor(experts, cv=cv, random_state=0, settings=QUICK).fit(X, y)
+        assert np.mean((model.predict(X) - truth) ** 2) < 0.5 * np.mean((X[:, 1:].mean(axis=1) - truth) ** 2)
+
+    def test_in_time_nothing_looks_ahead(self, halves):
+        X, y, _ = halves
+        changed = y.copy()
+        changed[-100:] += 50.0  # the last fold of five
+        fits = []
+        for response in (y, changed):
+            model = gw.MoERegressor(PAIR, cv=TimeSeriesSplit(5, test_size=80), random_state=0, settings=QUICK)
+            fits.append(_fit_of(model, X, response))
+        early = fits[0].rows < 400
+        np.testing.assert_allclose(fits[0].F[early], fits[1].F[early])
+        np.testing.assert_allclose(fits[0].stack[early], fits[1].stack[early])
+        assert (np.diff(fits[0].rows) > 0).all()
+
+    def test_groups_stay_together(self, halves):
+        X, y, _ = halves
+        groups = np.arange(500) // 25
+        model = gw.MoERegressor(PAIR, cv=GroupKFold(5), settings=QUICK).fit(X, y, groups=groups)
+        assert model.verdict_ is not None
+        with pytest.raises(ValueError, match="groups"):
+            gw.MoERegressor(PAIR, cv=GroupKFold(5), settings=QUICK).fit(X, y)
+
+    def test_prefit_experts_stay_as_they_are(self, halves):
+        X, y, _ = halves
+        experts = [(name, clone(expert).fit(X[:100], y[:100])) for name, expert in PAIR]
+        before = experts[0][1].coef_.copy()
+        model = gw.MoERegressor(experts, cv="prefit", random_state=0, settings=QUICK).fit(X[100:], y[100:])
+        assert model.experts_[0] is experts[0][1]
+        np.testing.assert_array_equal(before, experts[0][1].coef_)
+
+    def test_rows_on_both_sides_are_refused(self, halves):
+        with pytest.raises(ValueError, match="hold out rows that it trains on"):
+            gw.MoERegressor(PAIR, cv=[(np.arange(400), np.arange(300, 500))]).fit(*halves[:2])
+
+
+def _fit_of(model, X, y):
+    """The router's fit, caught on its way into the model."""
+    kept = []
+    keep = model._keep
+    model._keep = lambda task, trained: (kept.append(trained.fit), keep(task, trained))
+    model.fit(X, y)
+    del model._keep
+    return kept[0]
+
+
+class TestTables:
+    FRAME = pd.DataFrame(
+        {
+            "size": np.random.default_rng(0).normal(size=200),
+            "town": np.where(np.arange(200) % 3, "Ulm", "Bonn"),
+            "age": np.where(np.arange(200) % 7, np.arange(200.0), np.nan),
+        }
+    )
+    Y = FRAME["size"].to_numpy() * np.where(FRAME["town"] == "Ulm", 1.0, -2.0)
+
+    def experts(self):
+        numbers = make_pipeline(make_column_transformer((StandardScaler(), ["size"])), Ridge())
+        towns = make_pipeline(
+            make_column_transformer((OneHotEncoder(sparse_output=False), ["town"]), ("passthrough", ["size"])),
+            DecisionTreeRegressor(max_depth=8, random_state=0),
+        )
+        return [("numbers", numbers), ("towns", towns)]
+
+    @pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+    def test_experts_on_different_columns_of_a_frame(self, kind):
+        frame = kind(self.FRAME)
+        model = gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).fit(frame, self.Y)
+        assert list(model.feature_names_in_) == ["size", "town", "age"]
+        assert model.score(frame, self.Y) > 0.8
+        assert model.gate_weights(frame[:5]).shape == (5, 2)
+
+    def test_pandas_and_polars_give_the_same_model(self):
+        one, two = (
+            gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).fit(frame, self.Y).predict(frame)
+            for frame in (self.FRAME, pl.from_pandas(self.FRAME))
+        )
+        np.testing.assert_allclose(one, two)
+
+    def test_transform_gives_frames_on_request(self):
+        model = gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).set_output(transform="pandas")
+        out = model.fit(self.FRAME, self.Y).transform(self.FRAME)
+        assert list(out.columns) == ["numbers", "towns"]
+
+
+class TestManners:
+    def test_a_seed_fixes_the_result_whatever_the_number_of_processes(self, halves):
+        X, y, _ = halves
+        one, two = (
+            gw.MoERegressor(PAIR, gates=["kernel"], n_jobs=jobs, random_state=3, settings=QUICK).fit(X, y).predict(X)
+            for jobs in (1, 2)
+        )
+        np.testing.assert_array_equal(one, two)
+
+    def test_clone_pickle_and_parameters_of_experts(self, local, halves):
+        X = halves[0]
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(local)).predict(X), local.predict(X))
+        model = clone(gw.MoERegressor(PAIR)).set_params(tree__max_depth=7)
+        assert model.get_params()["tree__max_depth"] == 7
+
+    def test_sample_weights_reach_the_experts_and_the_router(self, halves):
+        X, y, _ = halves
+        weight = np.where(X[:, 0] > 0, 1.0, 1e-9)
+        experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
+        model = gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y, sample_weight=weight)
+        assert model._router.stack[0] > 0.9
+        line = gw.MoERegressor([("line", LinearRegression())], settings=QUICK).fit(X, y, sample_weight=weight)
+        expected = LinearRegression().fit(X, y, sample_weight=weight).coef_
+        np.testing.assert_allclose(line.experts_[0].coef_, expected)
+
+    def test_metadata_is_routed(self, halves):
+        X, y, _ = halves
+        weight, groups = np.linspace(0.5, 1.5, 500), np.arange(500) // 25
+        with sklearn.config_context(enable_metadata_routing=True):
+            experts = [
+                ("asked", LinearRegression().set_fit_request(sample_weight=True)),
+                ("not", Ridge().set_fit_request(sample_weight=False)),
+            ]
+            model = gw.MoERegressor(experts, cv=GroupKFold(3), settings=QUICK, random_state=0)
+            model.set_fit_request(sample_weight=True).fit(X, y, sample_weight=weight, groups=groups)
+        np.testing.assert_allclose(model.experts_[0].coef_, LinearRegression().fit(X, y, weight).coef_)
+        np.testing.assert_allclose(model.experts_[1].coef_, Ridge().fit(X, y).coef_)
+
+    def test_the_report_holds_plain_values(self, local):
+        facts = local.report()
+        assert facts["verdict"]["kind"] == "gate"
+        assert sum(c["weight"] for c in facts["candidates"]) == pytest.approx(1.0)
+
+
+class TestGoingOn:
+    def test_weights_go_on_from_where_they_stood(self, halves):
+        X, y, truth = halves
+        experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
+        model = gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X[:300], y[:300])
+        before = model.weights_.copy()
+        later = clone(model).fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
+        assert not np.allclose(before, later.weights_)
+        assert later.weights_.sum() == pytest.approx(1.0)
+        assert np.mean((later.online_predictions_ - truth[300:]) ** 2) < 0.1
+
+    def test_predictions_of_new_rows_do_not_see_their_responses(self, local, halves):
+        X, y, _ = halves
+        changed = y[:50].copy()
+        changed[30:] += 5.0
+        outputs = []
+        for response in (y[:50], changed):
+            model = pickle.loads(pickle.dumps(local))
+            outputs.append(model.partial_fit(X[:50], response).online_predictions_)
+        np.testing.assert_array_equal(outputs[0][:31], outputs[1][:31])
+        assert not np.allclose(outputs[0][31:], outputs[1][31:])
+
+    def test_experts_are_updated_on_request(self, halves):
+        X, y, _ = halves
+        experts = [("sgd", SGDRegressor(random_state=0)), ("line", LinearRegression())]
+        model = gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X[:300], y[:300])
+        before = [expert.coef_.copy() for expert in model.experts_]
+        model.partial_fit(X[300:], y[300:])
+        np.testing.assert_array_equal(before[0], model.experts_[0].coef_)
+        model.partial_fit(X[300:], y[300:], update_experts=True)
+        assert not np.allclose(before[0], model.experts_[0].coef_)
+        np.testing.assert_array_equal(before[1], model.experts_[1].coef_)
+
+
+class TestShared:
+    def test_shared_experts_are_always_on(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 2))
+        y = 5 * X[:, 1] + np.where(X[:, 0] > 0, 1.0, -1.0) + 0.2 * rng.normal(size=400)
+        routed = [("stump", DecisionTreeRegressor(max_depth=1)), ("mean", DummyRegressor())]
+        setting = {"gates": ["linear"], "random_state": 0, "settings": QUICK}
+        model = gw.MoERegressor(routed, [("line", LinearRegression())], **setting).fit(X, y)
+        plain = gw.MoERegressor(routed, **setting).fit(X, y)
+        assert model.score(X, y) > 0.95 > plain.score(X, y)
+        assert len(model.history_) >= 2  # backfitting was tried
+        np.testing.assert_allclose(
+            model.predict(X),
+            model.shared_[0].predict(X)
+            + (model.gate_weights(X) * model.transform(X)).sum(axis=1)
+            + model._router.corrections(model._shares(None), model.transform(X)),
+        )
+
+    def test_backfitting_needs_every_row_held_out_once(self, halves):
+        with pytest.raises(ValueError, match="every row exactly once"):
+            gw.MoERegressor(PAIR, [("mean", DummyRegressor())], cv=TimeSeriesSplit(3)).fit(*halves[:2])
+
+    def test_experts_of_one_kind_become_different_ones(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (600, 1))
+        y = np.where(X[:, 0] > 0, 2 * X[:, 0], -3 * X[:, 0] + 1.0) + 0.1 * rng.normal(size=600)
+        twins = [("a", LinearRegression()), ("b", LinearRegression())]
+        one, two = (
+            gw.MoERegressor(twins, gates=["linear"], random_state=0, settings=replace(QUICK, specialize=n)).fit(X, y)
+            for n in (0, 6)
+        )
+        assert two.history_[0] == pytest.approx(one.history_[0])
+        assert min(two.history_) < 0.4 * one.history_[0]
+        assert two.history_[-1] > min(two.history_) * (1 - 1e-3) or len(two.history_) == 7  # guarded
+
+    def test_specialization_needs_sample_weights(self, halves):
+        experts = [("knn", KNeighborsRegressor()), ("line", LinearRegression())]
+        with pytest.raises(ValueError, match="take sample_weight in fit; 'knn' does not"):
+            gw.MoERegressor(experts, settings=gw.MoESettings(specialize=1)).fit(*halves[:2])
+
+
+class Broken(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        raise OSError("the licence server is down")
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"experts": []}, "experts must hold at least one"),
+            ({"experts": [Ridge()]}, "must be a list of"),
+            ({"experts": [("a", Ridge()), ("a", Ridge())]}, "different names"),
+            ({"experts": [("a__b", Ridge())]}, "double underscore"),
+            ({"gates": ["cubic"]}, "gates must be 'auto' or some of linear"),
+            ({"k": "few"}, "k must be None, a whole number or 'auto'"),
+        ],
+    )
+    def test_parameters(self, change, message, halves):
+        with pytest.raises(ValueError, match=message):
+            gw.MoERegressor(**{"experts": PAIR, **change}).fit(*halves[:2])
+
+    def test_several_outputs(self, halves):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match="y must have one column, not 2"):
+            gw.MoERegressor(PAIR).fit(X, np.column_stack([y, y]))
+
+    def test_an_expert_that_raises_is_named(self, halves):
+        with pytest.raises(OSError, match="licence server") as caught:
+            gw.MoERegressor([*PAIR, ("broken", Broken())]).fit(*halves[:2])
+        assert "raised by the expert 'broken'" in caught.value.__notes__
+
+    def test_nan_from_an_expert_is_named(self, halves):
+        X, y, _ = halves
+        X = X.copy()
+        X[3, 1] = np.nan
+        with pytest.raises(ValueError, match=r"'one'.*must return finite numbers"):
+            gw.MoERegressor([("one", ColumnExpert("b")), ("two", ColumnExpert("c"))], settings=QUICK).fit(
+                pd.DataFrame(X, columns=["a", "b", "c"]), y
+            )
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"readout": "median"}, "readout must be"),
+            ({"spreads": ()}, "spreads must hold"),
+            ({"fade": 0.0}, "fade must be"),
+            ({"noise": "cauchy"}, "noise must be"),
+        ],
+    )
+    def test_settings(self, settings, message):
+        with pytest.raises(ValueError, match=message):
+            gw.MoESettings(**settings)
