@@ -57,9 +57,7 @@ def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
         for place in axes[-1]:
             place.set_xlabel("$x_1$")
         handles: list[Any] = [Patch(color=colour, label=f"expert {m + 1}") for m, colour in enumerate(COLOURS[:3])]
-        handles.append(
-            Line2D([], [], color="black", linewidth=1.6, label="true border, and the true leader's number")
-        )
+        handles.append(Line2D([], [], color="black", linewidth=1.6, label="true border, true leader's number"))
         figure.legend(handles=handles, loc="outside upper center", ncols=4)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
