@@ -75,7 +75,8 @@ def _draw(place: Axes, panel: Panel) -> None:
         for colour, width in (("white", 3.2), ("black", 1.5)):  # dark on light: seen on every colour
             place.contour(axis, axis, true == m, levels=[0.5], colors=colour, linewidths=width)
         # The number stands where its region is widest.
-        i, j = np.unravel_index(int(distance_transform_edt(true == m).argmax()), true.shape)
+        room = distance_transform_edt(np.pad(true == m, 1))[1:-1, 1:-1]
+        i, j = np.unravel_index(int(room.argmax()), true.shape)
         text = place.text(axis[j], axis[i], str(m + 1), ha="center", va="center", fontsize=13, fontweight="bold")
         text.set_path_effects([withStroke(linewidth=3, foreground="white")])
     place.set_title(f"{_share(panel)} right", fontsize=10)

@@ -139,24 +139,40 @@ def settings(
 
 
 @app.command("two-stage", epilog="Example: gatewise reproduce two-stage")
-def two_stage(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = -1, json_file: Json = None, out: Out = OUT) -> None:
+def two_stage(
+    reps: Reps = 100,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Out = OUT,
+    backend: BackendName = "joblib",
+    scheduler: Scheduler = None,
+) -> None:
     """The bias of the plain two-stage rule, and the residualization that mends it."""
     from gatewise.experiments import two_stage as experiment  # noqa: PLC0415
     from gatewise.report import reproduce as report  # noqa: PLC0415
 
-    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs))
+    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
     console.print(report.two_stage_table(rows))
     _write_json(json_file, [asdict(row) for row in rows])
     _show_path(report.two_stage_figure(rows, out / "two-stage.png"))
 
 
 @app.command(epilog="Example: gatewise reproduce scales --reps 100")
-def scales(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = -1, json_file: Json = None, out: Out = OUT) -> None:
+def scales(
+    reps: Reps = 100,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Out = OUT,
+    backend: BackendName = "joblib",
+    scheduler: Scheduler = None,
+) -> None:
     """How often the scale of every component of a tree of regions is recovered."""
     from gatewise.experiments import scales as experiment  # noqa: PLC0415
     from gatewise.report import reproduce as report  # noqa: PLC0415
 
-    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs))
+    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
     console.print(report.scales_table(rows))
     _write_json(json_file, [asdict(row) for row in rows])
 
@@ -214,7 +230,7 @@ def show_rates(reps: int, seed: int, runner: Runner, out: Path) -> dict[str, Any
     return {"risks": [asdict(row) for row in rows], "slopes": [asdict(row) for row in slopes]}
 
 
-def _runner(out: Path, jobs: int, backend: str = "joblib", scheduler: str | None = None) -> Runner:
+def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> Runner:
     return Runner(_backend(jobs, backend, scheduler), Store(out / "replications.sqlite"), _progress)
 
 

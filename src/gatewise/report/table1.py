@@ -7,7 +7,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from gatewise.experiments.published import figure, judge, MEASURES, off, PUBLISHED, stated
+from gatewise.experiments.published import figure, judge, MEASURES, Off, off, PUBLISHED, stated
 from gatewise.experiments.table1 import Choice, COMMON, Row, select, SETTINGS, STATED
 from gatewise.experiments.table1_gates import GATES
 
@@ -28,8 +28,8 @@ def table1(rows: Sequence[Row], design: str) -> Table:
         pad_edge=False,
         show_edge=False,
     )
-    for name in ("gate", "n", "setting", "readout", "l1", "off", "squared l2", "off"):
-        table.add_column(name, justify="left" if name in ("gate", "setting", "readout") else "right")
+    for name in ("gate", "n", "rows", "readout", "l1", "off", "squared l2", "off"):
+        table.add_column(name, justify="left" if name in ("gate", "rows", "readout") else "right")
     for gate in GATES:
         for n in sorted({row.n for row in mine}):
             table.add_row(gate, str(n), "paper", "", *_published(design, gate, n))
@@ -114,8 +114,14 @@ def _ours(row: Row, chosen: Sequence[Row]) -> list[Text | str]:
         mean, sd = figure(row, measure)
         best = row in chosen and mean == min(figure(other, measure).mean for other in chosen)
         far = off(row, measure)
-        parts += [_number(mean, sd, best), f"{far.in_se:+.1f}{'' if far.matches else '!'}"]
+        parts += [_number(mean, sd, best), _distance_text(far)]
     return parts
+
+
+def _distance_text(far: Off) -> str:
+    """At most five characters, for a table of eighty columns."""
+    digits = 1 if abs(far.in_se) < 9.95 else 0
+    return f"{min(max(far.in_se, -999.0), 999.0):+.{digits}f}{'' if far.matches else '!'}"
 
 
 def _number(mean: float, sd: float, best: bool) -> Text:
