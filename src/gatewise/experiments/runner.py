@@ -62,7 +62,7 @@ def dask_cluster(address: str) -> Backend:
             raise ValueError(f"no dask scheduler answers at {address!r}; start one, or name its address") from error
         with client:
             futures = client.map(_numbered, range(len(tasks)), [work] * len(tasks), tasks, pure=False)
-            for _, numbered in kit.as_completed(futures, with_results=True):
+            for _, numbered in kit.as_completed(futures, loop=client.loop, with_results=True):
                 yield numbered
 
     return spread
