@@ -47,8 +47,7 @@ SETTINGS = {
         Setting("halves", "the first half calibrates, the second aggregates", (_0, _HALF), (_HALF, _1)),
         Setting(
             "thirds",
-            "no row for the burn-in of known experts, though a third is set aside; a third calibrates, a third "
-            "aggregates",
+            "a third is kept for a burn-in that known experts do not need, one calibrates, one aggregates",
             (_THIRD, 2 * _THIRD),
             (2 * _THIRD, _1),
         ),

@@ -21,8 +21,8 @@ def table1(rows: Sequence[Row], design: str) -> Table:
     reps = mine[0].reps
     table = Table(
         title=f"{design} design, {reps} replications: error of the gate, mean (sd)",
-        caption=f"off: from the paper, in standard errors of the difference. {MARK} the stated readout. "
-        "Bold: the best gate of its size. !: neither within 3 nor within 10 %.",
+        caption=f"{MARK} the stated readout, bold: the best gate. off: standard errors from the paper, "
+        "! beyond 3 of them and beyond 10 %",
         box=SIMPLE,
         collapse_padding=True,
         pad_edge=False,
@@ -54,8 +54,8 @@ def settings_table(rows: Sequence[Row]) -> Table:
     """Every setting and readout of the nets, by design: means that match, and the distance over all of them."""
     table = Table(
         title=f"Nets of linear and quadratic gates against the paper, {rows[0].reps} replications",
-        caption="Of 8 means in each design: those within 3 standard errors or 10 %, and the root mean square "
-        "distance in standard errors. Bold: the smallest distance of the design.",
+        caption="Of 8 means in each design: those within 3 standard errors or 10 %, and (in brackets) the root mean "
+        "square distance in standard errors; bold: the least",
         box=SIMPLE,
     )
     table.add_column("setting")
