@@ -118,9 +118,9 @@ def everything(
     _write_json(json_file, found)
 
 
-@app.command(epilog="Example: gatewise reproduce settings --seed 777 --reps 20")
+@app.command(epilog="Example: gatewise reproduce settings --seed 777")
 def settings(
-    reps: Reps = 20,
+    reps: Reps = 100,
     seed: Seed = 777,
     jobs: Jobs = -1,
     json_file: Json = None,
