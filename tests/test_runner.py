@@ -18,7 +18,8 @@ from gatewise.experiments.runner import dask_cluster, in_turn, processes, Runner
 from gatewise.experiments.store import Store
 from gatewise.experiments.table1 import replicate
 
-TASKS = [("quadratic", gate, 200, "halves", r, 3) for r in range(2) for gate in ("linear", "kernel")]
+KINDS = (("linear", "halves"), ("kernel", "all rows"))
+TASKS = [("quadratic", gate, 200, setting, r, 3) for r in range(2) for gate, setting in KINDS]
 
 
 def work(x, y):

@@ -57,7 +57,7 @@ def verdict_lines(rows: Sequence[Row]) -> list[str]:
 def settings_table(rows: Sequence[Row]) -> Table:
     """Every setting and readout by design: means that match, and the distance over all of them."""
     table = Table(
-        title=f"Readings of the text against the paper, {rows[0].reps} replications",
+        title=f"Readings of the text against the paper, by design, {rows[0].reps} replications",
         caption="means within 3 standard errors or 10 %, in brackets the root mean square distance in standard "
         "errors; bold: the least of the nets. Without the two largest nets",
         box=SIMPLE,
@@ -66,7 +66,7 @@ def settings_table(rows: Sequence[Row]) -> Table:
     table.add_column("readout")
     designs = list(dict.fromkeys(row.design for row in rows))
     for design in designs:
-        table.add_column(f"{design} design", justify="right")
+        table.add_column(design, justify="right")
     kinds = list(dict.fromkeys((row.setting, row.readout) for row in sorted(rows, key=_is_kernel)))
     scores = {(kind, design): _distance(rows, kind, design) for kind in kinds for design in designs}
     least = {design: min(scores[kind, design].far for kind in kinds if kind[1] != "erm") for design in designs}
