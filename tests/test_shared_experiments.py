@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gatewise.experiments import rates, shared_figure, two_stage
+from gatewise.experiments.runner import processes, Runner
 from gatewise.experiments.shared_designs import regions, SHARED_DESIGNS
 
 GRID = (np.arange(20_000) + 0.5)[:, None] / 20_000
@@ -62,7 +63,7 @@ def test_the_pure_risks_obey_bias_plus_variance():
 
 def test_a_seed_fixes_every_replication_whatever_the_number_of_processes():
     one = rates.run(sizes=(200, 400), reps=3, seed=4)
-    assert one == rates.run(sizes=(200, 400), reps=3, seed=4, jobs=2)
+    assert one == rates.run(sizes=(200, 400), reps=3, seed=4, runner=Runner(processes(2)))
     assert one != rates.run(sizes=(200, 400), reps=3, seed=5)
     assert {row.learner for row in one if row.design == "complex-shared"} == {"joint", "pure"}
 

@@ -2,10 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 try:
     import typer
@@ -14,6 +13,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
     sys.exit(f"gatewise: {error.name} is not installed; the command line needs: pip install 'gatewise[cli]'")
 
 import gatewise
+from gatewise.report.reproduce_commands import app as reproduce
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -21,7 +21,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-reproduce = typer.Typer(help="The paper's simulations.", no_args_is_help=True)
 app.add_typer(reproduce, name="reproduce")
 console = Console()
 
@@ -56,111 +55,6 @@ def demo(
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in result.rows], indent=2) + "\n")
     console.print(f"figure: {demo_figure(result, out / 'demo.png')}", soft_wrap=True, highlight=False)
-
-
-Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
-Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
-Jobs = Annotated[int, typer.Option(help="Processes; the results do not depend on it.")]
-Out = Annotated[Path, typer.Option(help="Folder for the figure.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
-
-
-@reproduce.command(epilog="Example: gatewise reproduce rates --reps 100 --jobs 2")
-def rates(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = 1, json_file: Json = None, out: Out = Path("out")) -> None:
-    """Risk profiles of the Fourier example for n from 200 to 51,200, and their slopes (section 6)."""
-    from gatewise.experiments import rates as experiment  # noqa: PLC0415
-    from gatewise.report import reproduce as report  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, jobs=jobs, progress=_progress)
-    slopes = experiment.slopes(rows)
-    for design in report.TITLES:
-        console.print(report.rates_table(rows, design))
-    console.print(report.slopes_table(slopes))
-    _write_json(json_file, {"risks": [asdict(row) for row in rows], "slopes": [asdict(row) for row in slopes]})
-    _show_path(report.rates_figure(rows, out / "rates.png"))
-
-
-@reproduce.command(epilog="Example: gatewise reproduce shared --reps 200")
-def shared(
-    reps: Reps = 200,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    json_file: Json = None,
-    out: Out = Path("out"),
-    coordinates: Annotated[
-        str, typer.Option(help="Local coordinates: fixed, or moving with the threshold.")
-    ] = "fixed",
-) -> None:
-    """Prediction error with and without a shared expert, the threshold unknown (fig:fourier-simulation)."""
-    from gatewise.experiments import shared_figure as experiment  # noqa: PLC0415
-    from gatewise.report import reproduce as report  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, jobs=jobs, coordinates=coordinates, progress=_progress)
-    console.print(report.figure_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
-    _show_path(report.shared_figure(rows, out / "shared.png"))
-
-
-@reproduce.command("two-stage", epilog="Example: gatewise reproduce two-stage")
-def two_stage(
-    reps: Reps = 100, seed: Seed = 0, jobs: Jobs = 1, json_file: Json = None, out: Out = Path("out")
-) -> None:
-    """The bias of the plain two-stage rule, and the residualization that mends it."""
-    from gatewise.experiments import two_stage as experiment  # noqa: PLC0415
-    from gatewise.report import reproduce as report  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, jobs=jobs, progress=_progress)
-    console.print(report.two_stage_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
-    _show_path(report.two_stage_figure(rows, out / "two-stage.png"))
-
-
-@reproduce.command(epilog="Example: gatewise reproduce scales --reps 100")
-def scales(reps: Reps = 100, seed: Seed = 0, jobs: Jobs = 1, json_file: Json = None) -> None:
-    """How often the scale of every component of a tree of regions is recovered."""
-    from gatewise.experiments import scales as experiment  # noqa: PLC0415
-    from gatewise.report import reproduce as report  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, jobs=jobs, progress=_progress)
-    console.print(report.scales_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
-
-
-@reproduce.command(epilog="Example: gatewise reproduce selection --reps 100 --jobs 2")
-def selection(
-    reps: Reps = 100,
-    seed: Seed = 0,
-    jobs: Jobs = 1,
-    json_file: Json = None,
-    n: Annotated[list[int] | None, typer.Option(min=6, help="Sample sizes; the paper's unless given.")] = None,
-    burn_in: Annotated[float | None, typer.Option(help="Share of the rows that candidates are fitted on.")] = None,
-    orders: Annotated[int, typer.Option(min=1, help="Random orders that the weights are averaged over.")] = 1,
-    radius: Annotated[float | None, typer.Option(help="Box of the softmax gates; the paper's unless given.")] = None,
-) -> None:
-    """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
-    from gatewise.experiments import selection as experiment  # noqa: PLC0415
-    from gatewise.report.selection import selection_tables  # noqa: PLC0415
-
-    setting = experiment.Setting(burn_in=burn_in, n_orders=orders, radius=radius)
-    rows = experiment.run(n or (), reps, seed, jobs, setting, _progress)
-    for table in selection_tables(rows):
-        console.print(table)
-    _write_json(json_file, [asdict(row) for row in rows])
-
-
-def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
-    from rich.progress import track  # noqa: PLC0415
-
-    return track(items, total=total, console=Console(stderr=True), description="samples")
-
-
-def _write_json(path: Path | None, content: Any) -> None:
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _show_path(path: Path) -> None:
-    console.print(f"figure: {path}", soft_wrap=True, highlight=False)
 
 
 @app.command(epilog="Example: gatewise verify --quick --only thm:metric_entropy")

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from gatewise.checks import as_count
-from gatewise.experiments.runner import Progress, run_tasks, silent
+from gatewise.experiments.runner import Runner
 from gatewise.experiments.shared_designs import CUT, regions, SHARED_DESIGNS, SharedDesign
 from gatewise.shared.bases import FourierBasis
 from gatewise.shared.fitting import Maps
@@ -33,6 +33,7 @@ from gatewise.shared.sieves import choose_sizes, gcv
 Floats = NDArray[np.float64]
 SIZES = (200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
 SLOPE_FROM = 3200
+NAME = "rates/1"  # the second number goes up when a replication's result would change
 GCV_ORDERS = tuple(range(1, 9))
 # 2,000 midpoints: the error is a sum of waves of at most 80 periods and a line, so this is exact to six digits.
 GRID = (np.arange(2000) + 0.5)[:, None] / 2000
@@ -149,20 +150,14 @@ def slopes(rows: Sequence[RiskRow], first: int = SLOPE_FROM) -> list[Slope]:
     return found
 
 
-def run(
-    sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, jobs: int = 1, progress: Progress = silent
-) -> list[RiskRow]:
+def run(sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[RiskRow]:
     """The risk profiles of both designs over ``sizes``, from ``reps`` samples each."""
     as_count(reps, "reps", low=2)
-    tasks = [
-        (design, as_count(n, "n", low=100), r, seed) for design in SHARED_DESIGNS for n in sizes for r in range(reps)
-    ]
-    results = run_tasks(replicate, tasks, jobs, progress)
-    rows: list[RiskRow] = []
-    for start in range(0, len(tasks), reps):
-        design, n = tasks[start][:2]
-        rows += summarize(design, n, results[start : start + reps])
-    return rows
+    cells = [(design, as_count(n, "n", low=100)) for design in SHARED_DESIGNS for n in sizes]
+    # One replication of all cells after the other, so that the time left can be told early.
+    tasks = [(design, n, r, seed) for r in range(reps) for design, n in cells]
+    results = (runner or Runner()).run(NAME, replicate, tasks)
+    return [row for i, (design, n) in enumerate(cells) for row in summarize(design, n, results[i :: len(cells)])]
 
 
 def _error(

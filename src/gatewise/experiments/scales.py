@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.checks import as_count
-from gatewise.experiments.runner import Progress, run_tasks, silent
+from gatewise.experiments.runner import Runner
 from gatewise.shared.bases import ConstantBasis, FeatureMap, FourierBasis, PolynomialBasis
 from gatewise.shared.scales import fit_scales
 
@@ -65,13 +65,12 @@ def run(
     sizes: Sequence[int] = (500, 1000, 2000),
     reps: int = 100,
     seed: int = 0,
-    jobs: int = 1,
-    progress: Progress = silent,
+    runner: Runner | None = None,
 ) -> list[RecoveryRow]:
     """Recovery of every component's scale, and of all scales at once, at every size."""
     as_count(reps, "reps")
     tasks = [(n, r, seed) for n in sizes for r in range(reps)]
-    found = run_tasks(replicate, tasks, jobs, progress)
+    found = (runner or Runner()).run("scales/1", replicate, tasks)
     rows = []
     for i, n in enumerate(sizes):
         runs = found[i * reps : (i + 1) * reps]

@@ -6,7 +6,8 @@ part of the class: the wider it is, the closer a smooth score comes to hard regi
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from gatewise.aggregation import Blocks
 from gatewise.checks import as_count
 from gatewise.estimators import GateRegressor, GateSelector
 from gatewise.experiments.designs import Design, DESIGNS
-from gatewise.experiments.runner import Progress, run_tasks, silent
+from gatewise.experiments.runner import Runner
 from gatewise.gates import KernelGate, LinearGate, QuadraticGate
 
 Floats = NDArray[np.float64]
@@ -79,35 +80,35 @@ def candidates(design: Design, radius: float | None = None) -> list[tuple[str, G
     return list(zip(CLASSES, models, strict=True))
 
 
-def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Setting | None = None) -> Floats:
+def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> list[float]:
     """One sample, (2 L + 3): the candidates' risks, the aggregate's, the selected one's, its number, the weights."""
-    setting = Setting() if setting is None else setting
+    choice = Setting(*setting)
     made = DESIGNS[design]
     rng = np.random.default_rng(np.random.SeedSequence((seed, list(DESIGNS).index(design), n, replication)))
     X, y = made.sample(n, rng)
-    blocks = Blocks(burn_in=setting.burn_in, n_orders=setting.n_orders)
-    selector = GateSelector(candidates(made, setting.radius), blocks, random_state=rng).fit(X, y)
+    blocks = Blocks(burn_in=choice.burn_in, n_orders=choice.n_orders)
+    selector = GateSelector(candidates(made, choice.radius), blocks, random_state=rng).fit(X, y)
     curves = np.stack([candidate.predict(GRID) for _, candidate in selector.candidates_])
     truth = made.truth(GRID)
     risks = ((curves - truth) ** 2).mean(axis=1)
     aggregate = ((selector.weights_ @ curves - truth) ** 2).mean()
     chosen = selector.selected_index_
-    return np.array([*risks, aggregate, risks[chosen], chosen, *selector.weights_])
+    return [float(x) for x in (*risks, aggregate, risks[chosen], chosen, *selector.weights_)]
 
 
 def run(
     sizes: Sequence[int] = (),
     reps: int = 100,
     seed: int = 0,
-    jobs: int = 1,
     setting: Setting | None = None,
-    progress: Progress = silent,
+    runner: Runner | None = None,
 ) -> list[SelectionRow]:
     """Every design at ``sizes``, the paper's two of each design when empty."""
     as_count(reps, "reps", low=2)
     cells = [(name, as_count(n, "sizes", low=6)) for name, made in DESIGNS.items() for n in (sizes or made.sizes)]
-    tasks = [(*cell, r, seed, setting) for cell in cells for r in range(reps)]
-    results = np.array(run_tasks(replicate, tasks, jobs, progress)).reshape(len(cells), reps, -1)
+    choice = astuple(Setting() if setting is None else setting)
+    tasks = [(*cell, r, seed, choice) for cell in cells for r in range(reps)]
+    results = np.array((runner or Runner()).run("selection/1", replicate, tasks)).reshape(len(cells), reps, -1)
     return [_row(name, n, runs) for (name, n), runs in zip(cells, results, strict=True)]
 
 

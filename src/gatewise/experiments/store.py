@@ -2,10 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+_SELECT = "SELECT record FROM records WHERE key = ?"
 
 
 def record_key(**names: Any) -> str:
@@ -39,9 +41,13 @@ class Store:
 
     def get(self, key: str) -> Any:
         """The record of a key, or None."""
+        return self.select([key]).get(key)
+
+    def select(self, keys: Iterable[str]) -> dict[str, Any]:
+        """The records of those keys that have one."""
         with closing(self._connect()) as database:
-            found = database.execute("SELECT record FROM records WHERE key = ?", (key,)).fetchone()
-        return None if found is None else json.loads(found[0])
+            rows = ((key, database.execute(_SELECT, (key,)).fetchone()) for key in keys)
+            return {key: json.loads(found[0]) for key, found in rows if found is not None}
 
     def put(self, key: str, record: Mapping[str, Any]) -> None:
         """Keep a record; one that is there already is replaced."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.checks import as_count
-from gatewise.experiments.runner import Progress, run_tasks, silent
+from gatewise.experiments.runner import Runner
 from gatewise.experiments.shared_designs import regions, SharedDesign
 from gatewise.shared.bases import ConstantBasis, PolynomialBasis
 from gatewise.shared.fitting import Maps
@@ -79,16 +79,15 @@ def replicate(n: int, replication: int, seed: int = 0) -> Floats:
     return np.array(rows)
 
 
-def run(
-    sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, jobs: int = 1, progress: Progress = silent
-) -> list[StageRow]:
+def run(sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[StageRow]:
     """Every method at every size."""
     as_count(reps, "reps", low=2)
     tasks = [(n, r, seed) for n in sizes for r in range(reps)]
-    results = np.array(run_tasks(replicate, tasks, jobs, progress)).reshape(len(sizes), reps, len(METHODS), 2)
+    runs = (runner or Runner()).run("two-stage/1", replicate, tasks)
+    results = np.array(runs).reshape(len(sizes), reps, len(METHODS), 2)
     rows = []
-    for n, runs in zip(sizes, results, strict=True):
-        for method, values in zip(METHODS, runs.swapaxes(0, 1), strict=True):
+    for n, at_n in zip(sizes, results, strict=True):
+        for method, values in zip(METHODS, at_n.swapaxes(0, 1), strict=True):
             mean, sd = values.mean(axis=0).tolist(), values.std(axis=0, ddof=1).tolist()
             rows.append(StageRow(method, n, mean[0], sd[0], mean[1], sd[1] / float(np.sqrt(reps))))
     return rows

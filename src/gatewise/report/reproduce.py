@@ -60,6 +60,18 @@ def figure_table(rows: Sequence[FigureRow]) -> Table:
     return table
 
 
+def claim_lines(rows: Sequence[FigureRow]) -> list[str]:
+    """Where the published caption's claim holds, by two standard errors of the paired difference."""
+    lines = ["The caption says that the shared estimator has the lower error at every n."]
+    for design, title in TITLES.items():
+        for claim, words in (("holds", "so at"), ("open", "not settled at"), ("fails", "not so at")):
+            mine = [row for row in rows if (row.design, row.claim) == (design, claim)]
+            if mine:
+                sizes = ", ".join(f"{row.n:,} ({row.gain / row.gain_se:+.1f})" for row in mine)
+                lines.append(f"  {title}: {words} n = {sizes}")
+    return [*lines, "In brackets: pure minus shared, in its standard errors; beyond two it counts as settled."]
+
+
 def two_stage_table(rows: Sequence[StageRow]) -> Table:
     """Slope and error of every method."""
     table = _table("Shared slope (truth 1) and prediction error on the step design", ["method"])
