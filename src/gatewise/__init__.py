@@ -1,5 +1,7 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from types import ModuleType
+
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
 from gatewise.estimators import RouterAggregator, SharedRoutedRegressor
@@ -27,3 +29,12 @@ __all__ = [
     "phi_regularity",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # torch takes seconds to import, and only gatewise.nn needs it.
+    if name == "nn":
+        import gatewise.nn  # noqa: PLC0415
+
+        return gatewise.nn
+    raise AttributeError(f"module 'gatewise' has no attribute {name!r}")

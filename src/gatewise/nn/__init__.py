@@ -1,6 +1,58 @@
-"""Mixture-of-experts layers for PyTorch. The only room that imports torch: ``pip install gatewise[nn]``."""
+"""Mixture-of-experts layers for PyTorch, from parts; the only room that imports torch."""
 
 try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("gatewise.nn needs PyTorch: pip install 'gatewise[nn]'", name="torch") from error
+
+from gatewise.nn.balancing import BiasBalancing, Choice, GShardLoss, SwitchLoss, update_biases, ZLoss
+from gatewise.nn.capacity import Capacity
+from gatewise.nn.cartesian import CartesianLayer
+from gatewise.nn.experts import Experts, MLPExperts, ModuleExperts, SwiGLUExperts
+from gatewise.nn.feed_forward import SwiGLU
+from gatewise.nn.hierarchical import HierarchicalRouter
+from gatewise.nn.layer import auxiliary_loss, MoELayer
+from gatewise.nn.noise import JitteredScores, NoisyScores
+from gatewise.nn.presets import preset, PRESETS
+from gatewise.nn.router import AbstractRouter, Router, Routing
+from gatewise.nn.scores import LinearScores, QuadraticScores, Scores
+from gatewise.nn.selection import Dense, GroupLimitedTopK, NullExperts, Threshold, TopK
+from gatewise.nn.thinning import RandomSecond
+from gatewise.nn.weighting import Normalized, SoftmaxBefore
+
+__all__ = [
+    "PRESETS",
+    "AbstractRouter",
+    "BiasBalancing",
+    "Capacity",
+    "CartesianLayer",
+    "Choice",
+    "Dense",
+    "Experts",
+    "GShardLoss",
+    "GroupLimitedTopK",
+    "HierarchicalRouter",
+    "JitteredScores",
+    "LinearScores",
+    "MLPExperts",
+    "MoELayer",
+    "ModuleExperts",
+    "NoisyScores",
+    "Normalized",
+    "NullExperts",
+    "QuadraticScores",
+    "RandomSecond",
+    "Router",
+    "Routing",
+    "Scores",
+    "SoftmaxBefore",
+    "SwiGLU",
+    "SwiGLUExperts",
+    "SwitchLoss",
+    "Threshold",
+    "TopK",
+    "ZLoss",
+    "auxiliary_loss",
+    "preset",
+    "update_biases",
+]

@@ -1,7 +1,7 @@
-"""One matrix product per expert over rows sorted by expert: torch's grouped_mm on a GPU, a loop over groups elsewhere.
+"""One matrix product per expert over sorted rows: torch's grouped_mm on a GPU, a loop over groups elsewhere.
 
-Both products are operators of their own, because the loop reads where the groups end: torch.compile then takes each as one
-node and the graph does not break. Rows beyond the last group belong to nobody; they come out as zeros.
+Both products are operators of their own, because the loop reads where the groups end: torch.compile then takes each
+as one node and the graph does not break. Rows beyond the last group belong to nobody; they come out as zeros.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ def _groups(ends: Tensor) -> list[tuple[int, int]]:
 
 
 @grouped_linear.register_fake
-def _(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
+def _(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:  # noqa: ARG001
     return x.new_empty(x.shape[0], weight.shape[1])
 
 
