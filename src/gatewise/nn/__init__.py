@@ -13,6 +13,7 @@ from gatewise.nn.feed_forward import SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
 from gatewise.nn.layer import auxiliary_loss, MoELayer
 from gatewise.nn.noise import JitteredScores, NoisyScores
+from gatewise.nn.persistence import load, save
 from gatewise.nn.presets import preset, PRESETS
 from gatewise.nn.router import AbstractRouter, Router, Routing
 from gatewise.nn.scores import LinearScores, QuadraticScores, Scores
@@ -53,6 +54,8 @@ __all__ = [
     "TopK",
     "ZLoss",
     "auxiliary_loss",
+    "load",
     "preset",
+    "save",
     "update_biases",
 ]

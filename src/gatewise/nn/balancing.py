@@ -46,8 +46,8 @@ def _over_tokens(counts: Tensor, n: int) -> Tensor:
 class SwitchLoss:
     """coefficient * M * sum_m f_m P_m: f_m the share of assignments that went to m, P_m its mean probability.
 
-    The shares have sum one, so that perfect balance costs ``coefficient`` whatever K is (for K = 1 Fedus et al., 2022, eq. 4
-    to 6; Dai et al., 2024, eq. 12 to 14). Null experts count as so many experts with one mean load.
+    The shares have sum one, so that perfect balance costs ``coefficient`` whatever K is (Fedus et al., 2022, for
+    K = 1; Dai et al., 2024). Null experts count as so many experts with one mean load.
     """
 
     coefficient: float = 0.01

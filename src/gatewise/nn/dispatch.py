@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 
 class Dispatch(NamedTuple):
@@ -41,44 +40,57 @@ def dispatch(indices: Tensor, n_experts: int) -> Dispatch:
     return Dispatch(order, inverse, experts, counts[:n_experts].cumsum(0).to(torch.int32), indices.shape[1])
 
 
+@torch.library.custom_op("gatewise::spread", mutates_args=())
+def _spread(x: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:  # noqa: ARG001
+    """x[order // k]. Its adjoint sums over a token's places in their order, which index_add does not promise."""
+    return x.index_select(0, order // k)
+
+
+@torch.library.custom_op("gatewise::permute", mutates_args=())
+def _permute(rows: Tensor, there: Tensor, back: Tensor) -> Tensor:  # noqa: ARG001
+    """rows[there], where ``back`` is the inverse permutation: no scatter in either direction."""
+    return rows.index_select(0, there)
+
+
 def spread(x: Tensor, plan: Dispatch) -> Tensor:
     """The token of every sorted assignment: x (T, d) -> (R, d)."""
-    rows: Tensor = _Spread.apply(x, plan.order, plan.inverse, plan.k)  # type: ignore[no-untyped-call]
-    return rows
+    return _spread(x, plan.order, plan.inverse, plan.k)
 
 
 def combine(rows: Tensor, weights: Tensor, plan: Dispatch) -> Tensor:
     """y_t = sum_k weights[t, k] * the row of assignment (t, k): rows (R, d) -> (T, d)."""
-    placed: Tensor = _Permute.apply(rows, plan.inverse, plan.order)  # type: ignore[no-untyped-call]
-    placed = placed.view(-1, plan.k, rows.shape[1])  # (T, K, d)
+    placed = _permute(rows, plan.inverse, plan.order).view(-1, plan.k, rows.shape[1])  # (T, K, d)
     return (placed * weights.unsqueeze(-1)).sum(1)
 
 
-class _Spread(Function):
-    """x[order // k]. Its adjoint sums over a token's places in their order, which index_add does not promise."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:
-        ctx.save_for_backward(order, inverse)
-        ctx.k = k
-        return x.index_select(0, order // k)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
-        order, inverse = ctx.saved_tensors
-        placed: Tensor = _Permute.apply(grads[0], inverse, order)  # type: ignore[no-untyped-call]
-        return placed.view(-1, ctx.k, placed.shape[1]).sum(1), None, None, None
+@_spread.register_fake
+def _(x: Tensor, order: Tensor, inverse: Tensor, k: int) -> Tensor:  # noqa: ARG001
+    return x.new_empty(order.shape[0], x.shape[1])
 
 
-class _Permute(Function):
-    """rows[there], where ``back`` is the inverse permutation: no scatter in either direction."""
+@_permute.register_fake
+def _(rows: Tensor, there: Tensor, back: Tensor) -> Tensor:  # noqa: ARG001
+    return torch.empty_like(rows, memory_format=torch.contiguous_format)
 
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, there: Tensor, back: Tensor) -> Tensor:
-        ctx.save_for_backward(there, back)
-        return rows.index_select(0, there)
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        there, back = ctx.saved_tensors
-        return _Permute.apply(grads[0], back, there), None, None  # type: ignore[no-untyped-call]
+def _save_spread(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:  # noqa: ARG001
+    ctx.save_for_backward(*inputs[1:3])
+    ctx.k = inputs[3]
+
+
+def _spread_backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None, None]:
+    order, inverse = ctx.saved_tensors
+    return _permute(g, inverse, order).view(-1, ctx.k, g.shape[1]).sum(1), None, None, None
+
+
+def _save_permute(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG001
+    ctx.save_for_backward(*inputs[1:])
+
+
+def _permute_backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
+    there, back = ctx.saved_tensors
+    return _permute(g, back, there), None, None
+
+
+_spread.register_autograd(_spread_backward, setup_context=_save_spread)
+_permute.register_autograd(_permute_backward, setup_context=_save_permute)

@@ -74,8 +74,13 @@ def _weigh_and_sum(hidden: Tensor, weights: Tensor, down: Tensor) -> Tensor:
 
 
 def _plus(rows: Tensor, bias: Tensor | None, plan: Dispatch) -> Tensor:
-    """rows (R, h) plus the bias (M, h) of their expert; a row of nobody gets the last one, and has no weight."""
-    return rows if bias is None else rows + bias.to(rows.dtype)[plan.experts.clamp(max=len(bias) - 1)]
+    """rows (R, h) plus the bias (M, h) of their expert, as a product with ones.
+
+    The gradient is then a product, too; that of an index adds in an order that threads decide.
+    """
+    if bias is None:
+        return rows
+    return rows + grouped_linear(rows.new_ones(len(rows), 1), bias.to(rows.dtype).unsqueeze(-1), plan.ends)
 
 
 def masked(weights: Tensor, indices: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ class HierarchicalRouter(AbstractRouter):
     """g_(a, b)(x) = outer_a(x) * inner_b|a(x): M = G * P experts in G groups of P, expert a * P + b.
 
     ``outer`` routes to the G groups; ``inner`` has G * P scores, and its parts act on the P scores of one group at a
-    time. A token has K = K_outer * K_inner places. ``losses`` see all M experts, with the product of the two softmaxes
-    as their probability; the outer router's own losses are called ``outer_...`` (Jordan and Jacobs, 1994).
+    time. A token has K = K_outer * K_inner places. ``losses`` see all M experts with the product of two softmaxes as
+    their probability; the outer router's own losses are called ``outer_...`` (Jordan and Jacobs, 1994).
     """
 
     def __init__(self, outer: Router, inner: Router, losses: Sequence[Loss] = ()) -> None:
