@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from importlib import import_module
 from types import ModuleType
 
 from gatewise import geometry, theory
@@ -34,7 +35,5 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType:
     # torch takes seconds to import, and only gatewise.nn needs it.
     if name == "nn":
-        import gatewise.nn  # noqa: PLC0415
-
-        return gatewise.nn
+        return import_module("gatewise.nn")
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")

@@ -8,6 +8,7 @@ except ModuleNotFoundError as error:
 from gatewise.nn.balancing import BiasBalancing, Choice, GShardLoss, SwitchLoss, update_biases, ZLoss
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.cartesian import CartesianLayer
+from gatewise.nn.convert import from_mixture, FrozenExpert, to_mixture, TorchExpert
 from gatewise.nn.experts import Experts, MLPExperts, ModuleExperts, SwiGLUExperts
 from gatewise.nn.feed_forward import SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
@@ -15,6 +16,7 @@ from gatewise.nn.layer import auxiliary_loss, MoELayer
 from gatewise.nn.noise import JitteredScores, NoisyScores
 from gatewise.nn.persistence import load, save
 from gatewise.nn.presets import preset, PRESETS
+from gatewise.nn.record import expert_losses, only_expert, record, Recording
 from gatewise.nn.router import AbstractRouter, Router, Routing
 from gatewise.nn.scores import LinearScores, QuadraticScores, Scores
 from gatewise.nn.selection import Dense, GroupLimitedTopK, NullExperts, Threshold, TopK
@@ -30,6 +32,7 @@ __all__ = [
     "Choice",
     "Dense",
     "Experts",
+    "FrozenExpert",
     "GShardLoss",
     "GroupLimitedTopK",
     "HierarchicalRouter",
@@ -43,6 +46,7 @@ __all__ = [
     "NullExperts",
     "QuadraticScores",
     "RandomSecond",
+    "Recording",
     "Router",
     "Routing",
     "Scores",
@@ -52,10 +56,16 @@ __all__ = [
     "SwitchLoss",
     "Threshold",
     "TopK",
+    "TorchExpert",
     "ZLoss",
     "auxiliary_loss",
+    "expert_losses",
+    "from_mixture",
     "load",
+    "only_expert",
     "preset",
+    "record",
     "save",
+    "to_mixture",
     "update_biases",
 ]

@@ -54,12 +54,14 @@ def _permute(rows: Tensor, there: Tensor, back: Tensor) -> Tensor:  # noqa: ARG0
 
 def spread(x: Tensor, plan: Dispatch) -> Tensor:
     """The token of every sorted assignment: x (T, d) -> (R, d)."""
-    return _spread(x, plan.order, plan.inverse, plan.k)
+    rows: Tensor = _spread(x, plan.order, plan.inverse, plan.k)
+    return rows
 
 
 def combine(rows: Tensor, weights: Tensor, plan: Dispatch) -> Tensor:
     """y_t = sum_k weights[t, k] * the row of assignment (t, k): rows (R, d) -> (T, d)."""
-    placed = _permute(rows, plan.inverse, plan.order).view(-1, plan.k, rows.shape[1])  # (T, K, d)
+    placed: Tensor = _permute(rows, plan.inverse, plan.order)
+    placed = placed.view(-1, plan.k, rows.shape[1])  # (T, K, d)
     return (placed * weights.unsqueeze(-1)).sum(1)
 
 

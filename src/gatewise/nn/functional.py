@@ -80,7 +80,8 @@ def _plus(rows: Tensor, bias: Tensor | None, plan: Dispatch) -> Tensor:
     """
     if bias is None:
         return rows
-    return rows + grouped_linear(rows.new_ones(len(rows), 1), bias.to(rows.dtype).unsqueeze(-1), plan.ends)
+    biases: Tensor = grouped_linear(rows.new_ones(len(rows), 1), bias.to(rows.dtype).unsqueeze(-1), plan.ends)
+    return rows + biases
 
 
 def masked(weights: Tensor, indices: Tensor) -> Tensor:
