@@ -1,4 +1,4 @@
-"""A sparse layer of gatewise.nn against the dense one: 64 SwiGLU experts, K = 6, forward and backward, one CPU thread.
+"""A sparse layer of gatewise.nn against the dense one: 64 SwiGLU experts, K = 6, forward and backward, one thread.
 
 The dense layer asks all 64 experts for all tokens, in two large matrix products; the naive one loops over the tokens.
 """

@@ -1,10 +1,13 @@
 """How torch uses a layer: compile, autocast, threads and processes, copies, files."""
 
 import copy
+import re
 import subprocess
 import sys
 import textwrap
 import warnings
+from inspect import signature
+from pathlib import Path
 
 import pytest
 import torch
@@ -261,3 +264,11 @@ def test_without_torch_the_error_names_the_extra():
         [sys.executable, "-c", textwrap.dedent(program)], check=True, capture_output=True, text=True, timeout=120
     )
     assert done.stdout.strip() == "gatewise.nn needs PyTorch: pip install 'gatewise[nn]'"
+
+
+def test_the_guide_lists_every_preset_with_its_sizes():
+    guide = (Path(__file__).parents[1] / "docs" / "neural.md").read_text()
+    for name, build in nn.PRESETS.items():
+        (row,) = re.findall(rf"^\| `{name}` \|.*$", guide, flags=re.MULTILINE)
+        sizes = ", ".join(f"{p.name}={p.default}" for p in signature(build).parameters.values())
+        assert row.endswith(f"| {sizes} |"), (name, sizes)
