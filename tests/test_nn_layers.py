@@ -164,3 +164,13 @@ def test_a_wrong_hidden_size_is_an_error_that_names_it():
         nn.MoELayer(nn.SwiGLUExperts(8, D, 4), nn.Router(nn.LinearScores(D, 5)))
     with pytest.raises(ValueError, match="router must take hidden states of size 6, as experts do, not 7"):
         nn.MoELayer(nn.SwiGLUExperts(8, D, 4), nn.Router(nn.LinearScores(7, 8)))
+
+
+def test_a_layer_prints_its_parts():
+    text = repr(make("biased group limit")) + repr(make("mlp"))
+    assert (
+        "GroupLimitedTopK(k=3, n_groups=4, groups_kept=2, per_group=2), Normalized(phi='sigmoid', scale=2.5)" in text
+    )
+    assert "LinearScores(d=6, n_scores=8, bias=False)" in text
+    assert "SwiGLUExperts(n_experts=8, d=6, hidden=5)" in text
+    assert "MLPExperts(n_experts=8, d=6, hidden=5, d_out=3)" in text

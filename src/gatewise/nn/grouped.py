@@ -30,28 +30,35 @@ def grouped_linear(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
 @torch.library.custom_op("gatewise::grouped_outer", mutates_args=())
 def grouped_outer(g: Tensor, x: Tensor, ends: Tensor) -> Tensor:
     """sum over the rows of expert m of g_r x_r': g (R, q), x (R, p) -> (M, q, p)."""
-    if _has_fast_path(x, g.unsqueeze(0)):
-        return torch.nn.functional.grouped_mm(g.t(), x, offs=ends)
+    if _has_fast_path(x, g):
+        out = torch.nn.functional.grouped_mm(g.t(), x, offs=ends)
+        return out.masked_fill_(_idle(ends), 0.0)
     out = x.new_zeros(ends.numel(), g.shape[1], x.shape[1])
     for m, (start, end) in enumerate(_groups(ends)):
         torch.mm(g[start:end].t(), x[start:end], out=out[m])
     return out
 
 
-def _has_fast_path(x: Tensor, weight: Tensor) -> bool:
+def _has_fast_path(x: Tensor, other: Tensor) -> bool:
     """grouped_mm on a GPU wants bfloat16 and rows of whole 16 bytes; on some processors its bfloat16 crashes."""
-    sizes = (x.shape[-1], weight.shape[-1], weight.shape[-2])
+    sizes = (x.shape[-1], *(other.shape[1:]))
     return (
         hasattr(torch.nn.functional, "grouped_mm")
         and x.is_cuda
-        and x.dtype == weight.dtype == torch.bfloat16
+        and x.dtype == other.dtype == torch.bfloat16
         and all(size % 8 == 0 for size in sizes)
         and x.shape[0] > 0
     )
 
 
 def _beyond(x: Tensor, ends: Tensor) -> Tensor:
+    """Which rows belong to nobody, (R, 1)."""
     return (torch.arange(x.shape[0], device=x.device) >= ends[-1]).unsqueeze(1)
+
+
+def _idle(ends: Tensor) -> Tensor:
+    """Which experts have no rows, (M, 1, 1)."""
+    return (ends == torch.cat([ends.new_zeros(1), ends[:-1]])).view(-1, 1, 1)
 
 
 def _groups(ends: Tensor) -> list[tuple[int, int]]:
