@@ -265,7 +265,7 @@ def test_torch_is_imported_on_request_only_and_an_error_names_the_extra():
     """
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip() == "gatewise.nn needs PyTorch: pip install 'gatewise[nn]'"
+    assert done.stdout.strip() == "gatewise.nn needs torch: pip install 'gatewise[nn]'"
     with pytest.raises(AttributeError, match="module 'gatewise' has no attribute 'mm'"):
         gw.mm  # noqa: B018
 

@@ -1,9 +1,12 @@
 """Mixture-of-experts layers for PyTorch, from parts; the only room that imports torch."""
 
 try:
+    import safetensors as _safetensors  # noqa: F401
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("gatewise.nn needs PyTorch: pip install 'gatewise[nn]'", name="torch") from error
+    raise ModuleNotFoundError(
+        f"gatewise.nn needs {error.name}: pip install 'gatewise[nn]'", name=error.name
+    ) from error
 
 from gatewise.nn.balancing import BiasBalancing, Choice, GShardLoss, SwitchLoss, update_biases, ZLoss
 from gatewise.nn.capacity import Capacity

@@ -70,7 +70,7 @@ class SwiGLUExperts(Experts):
         self.down = nn.Parameter(_uniform((n_experts, d, hidden), hidden))
 
     def sparse(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
-        # A fused kernel, where there is one for this device and these shapes, takes the place of this line.
+        # The one place for a fused kernel, where there is one for this device and these shapes (after `autocast`).
         return grouped_swiglu(x, indices, weights, self.gate_up, self.down)
 
     def dense(self, x: Tensor, weights: Tensor) -> Tensor:
