@@ -50,5 +50,5 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) ".[cli,dask,dev]"
+	$(INSTALL) ".[cli,dask,nn,dev]"
 	@touch $@ $(VENV)/.cli

@@ -1,5 +1,8 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+from importlib import import_module
+from types import ModuleType
+
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles
 from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, RouterAggregator, SharedRoutedRegressor
@@ -32,3 +35,10 @@ __all__ = [
     "phi_regularity",
     "theory",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    # torch takes seconds to import, and only gatewise.nn needs it.
+    if name == "nn":
+        return import_module("gatewise.nn")
+    raise AttributeError(f"module 'gatewise' has no attribute {name!r}")

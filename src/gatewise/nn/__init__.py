@@ -1,0 +1,74 @@
+"""Mixture-of-experts layers for PyTorch, from parts; the only room that imports torch."""
+
+try:
+    import safetensors as _safetensors  # noqa: F401
+    import torch as _torch  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"gatewise.nn needs {error.name}: pip install 'gatewise[nn]'", name=error.name
+    ) from error
+
+from gatewise.nn.balancing import BiasBalancing, Choice, GShardLoss, SwitchLoss, update_biases, ZLoss
+from gatewise.nn.capacity import Capacity
+from gatewise.nn.cartesian import CartesianLayer
+from gatewise.nn.convert import from_mixture, FrozenExpert, to_mixture, TorchExpert
+from gatewise.nn.experts import Experts, MLPExperts, ModuleExperts, SwiGLUExperts
+from gatewise.nn.feed_forward import SwiGLU
+from gatewise.nn.hierarchical import HierarchicalRouter
+from gatewise.nn.layer import auxiliary_loss, MoELayer
+from gatewise.nn.noise import JitteredScores, NoisyScores
+from gatewise.nn.persistence import load, save
+from gatewise.nn.presets import preset, PRESETS
+from gatewise.nn.record import expert_losses, only_expert, record, Recording
+from gatewise.nn.router import AbstractRouter, Router, Routing
+from gatewise.nn.scores import LinearScores, QuadraticScores, Scores
+from gatewise.nn.selection import Dense, GroupLimitedTopK, NullExperts, Threshold, TopK
+from gatewise.nn.thinning import RandomSecond
+from gatewise.nn.weighting import Normalized, SoftmaxBefore
+
+__all__ = [
+    "PRESETS",
+    "AbstractRouter",
+    "BiasBalancing",
+    "Capacity",
+    "CartesianLayer",
+    "Choice",
+    "Dense",
+    "Experts",
+    "FrozenExpert",
+    "GShardLoss",
+    "GroupLimitedTopK",
+    "HierarchicalRouter",
+    "JitteredScores",
+    "LinearScores",
+    "MLPExperts",
+    "MoELayer",
+    "ModuleExperts",
+    "NoisyScores",
+    "Normalized",
+    "NullExperts",
+    "QuadraticScores",
+    "RandomSecond",
+    "Recording",
+    "Router",
+    "Routing",
+    "Scores",
+    "SoftmaxBefore",
+    "SwiGLU",
+    "SwiGLUExperts",
+    "SwitchLoss",
+    "Threshold",
+    "TopK",
+    "TorchExpert",
+    "ZLoss",
+    "auxiliary_loss",
+    "expert_losses",
+    "from_mixture",
+    "load",
+    "only_expert",
+    "preset",
+    "record",
+    "save",
+    "to_mixture",
+    "update_biases",
+]

@@ -1,0 +1,73 @@
+"""The layer: route, ask the chosen experts, add the shared ones."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn, Tensor
+
+from gatewise.nn.experts import Experts, ModuleExperts
+from gatewise.nn.router import AbstractRouter, Routing
+
+
+class MoELayer(nn.Module):
+    """y = sum_l shared_l(x) + sum_m g_m(x) routed_m(x) (`eq:formulation_MoE_shared`).
+
+    ``experts`` are an `Experts` module or any iterable of modules (n, d) -> (n, q); ``router`` is a `Router` or a
+    `HierarchicalRouter`. Leading axes of x are tokens: (..., d) ->
+    (..., q). After a call in training mode ``losses`` holds the router's auxiliary losses by name; `auxiliary_loss`
+    sums those of a whole model.
+
+    >>> from gatewise.nn import LinearScores, Router, SwiGLUExperts, TopK
+    >>> layer = MoELayer(SwiGLUExperts(4, d=8, hidden=16), Router(LinearScores(8, 4), TopK(2)))
+    >>> layer(torch.zeros(2, 5, 8)).shape
+    torch.Size([2, 5, 8])
+    """
+
+    def __init__(
+        self, experts: Experts | Iterable[nn.Module], router: AbstractRouter, shared: Iterable[nn.Module] = ()
+    ) -> None:
+        super().__init__()
+        self.experts = experts if isinstance(experts, Experts) else ModuleExperts(experts)
+        self.router = router
+        self.shared = nn.ModuleList(shared)
+        self.losses: dict[str, Tensor] = {}
+        if router.n_experts != self.experts.n_experts:
+            raise ValueError(
+                f"router must weigh as many experts as there are, {self.experts.n_experts}, not {router.n_experts}"
+            )
+        if self.experts.d not in (None, router.d):
+            raise ValueError(
+                f"router must take hidden states of size {self.experts.d}, as experts do, not {router.d}"
+            )
+
+    @property
+    def d(self) -> int:
+        """The size of the hidden states."""
+        return self.router.d
+
+    @property
+    def n_experts(self) -> int:
+        """How many routed experts there are, M."""
+        return self.experts.n_experts
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != self.d:
+            raise ValueError(f"x must have hidden size {self.d} on its last axis, but its shape is {tuple(x.shape)}")
+        tokens = x.reshape(-1, self.d)
+        routing: Routing = self.router(tokens)
+        self.losses = routing.losses
+        y: Tensor = self.experts(tokens, routing.indices, routing.weights)
+        for expert in self.shared:
+            y = y + expert(tokens)
+        return y.reshape(*x.shape[:-1], y.shape[-1])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The losses belong to one call; tensors within a graph can be neither copied nor pickled.
+        return {**self.__dict__, "losses": {}}
+
+
+def auxiliary_loss(model: nn.Module) -> Tensor:
+    """The sum of the auxiliary losses of all layers of a model at their last call in training mode, zero if none."""
+    losses = [loss for module in model.modules() if isinstance(module, MoELayer) for loss in module.losses.values()]
+    return torch.stack(losses).sum() if losses else torch.zeros(())

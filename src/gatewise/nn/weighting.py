@@ -1,0 +1,67 @@
+"""Weights of the chosen experts: a softmax before or after the choice, or any regular phi normalised over it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+LogPhi = Callable[[Tensor], Tensor]
+Phi = Literal["exp", "sigmoid"] | LogPhi
+
+
+@dataclass(frozen=True)
+class SoftmaxBefore:
+    """w = softmax(s) over all experts, of which the chosen keep theirs: below one in sum unless all are chosen."""
+
+    def affinity(self, scores: Tensor) -> Tensor:
+        """The probability of every expert, (T, M)."""
+        return scores.softmax(-1)
+
+    def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
+        weights = scores.softmax(-1).gather(1, indices.clamp(min=0))
+        return torch.where(indices < 0, 0.0, weights)
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """w_m = scale * phi(s_m) / sum of phi(s_j) over the chosen j (`ass:regular gating`).
+
+    ``phi`` is "exp", which makes the softmax after the choice; "sigmoid"; or a callable t -> log phi(t) of tensors.
+    With ``scale`` = 1 the weights of a token have sum one. A token without an expert has weights zero.
+
+    >>> Normalized()(torch.tensor([[0.0, 0.0, 9.0]]), torch.tensor([[0, 1]]))
+    tensor([[0.5000, 0.5000]])
+    """
+
+    phi: Phi = "exp"
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (callable(self.phi) or self.phi in ("exp", "sigmoid")):
+            raise ValueError(f"phi must be 'exp', 'sigmoid' or a callable t -> log phi(t), not {self.phi!r}")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"scale must be a finite number above 0, not {self.scale!r}")
+
+    def log_phi(self, scores: Tensor) -> Tensor:
+        """log phi at every score."""
+        if self.phi == "exp":
+            return scores
+        return logsigmoid(scores) if self.phi == "sigmoid" else self.phi(scores)
+
+    def affinity(self, scores: Tensor) -> Tensor:
+        """phi(s), (T, M); for phi = exp the softmax, which is phi up to a factor."""
+        return scores.softmax(-1) if self.phi == "exp" else self.log_phi(scores).exp()
+
+    def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
+        nobody = indices < 0
+        values = self.log_phi(scores.gather(1, indices.clamp(min=0)))
+        # A large negative number in place of minus infinity: a row of nobodies must not become NaN.
+        weights = values.masked_fill(nobody, torch.finfo(values.dtype).min).softmax(-1)
+        return torch.where(nobody, 0.0, self.scale * weights)
+
+
+Weighting = SoftmaxBefore | Normalized
