@@ -1,0 +1,1 @@
+"""Mixture-of-experts layers for PyTorch. The only room that imports torch: ``pip install gatewise[nn]``."""
