@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gatewise.nn.fused.autograd import fused
 from gatewise.nn.fused.backend import INTERPRETED, triton
 
 __all__ = ["can_fuse", "fused_swiglu"]
@@ -13,8 +14,8 @@ __all__ = ["can_fuse", "fused_swiglu"]
 def can_fuse(x: Tensor, gate_up: Tensor) -> bool:
     """Whether `fused_swiglu` takes tokens x (T, d) and experts gate_up (M, 2h, d).
 
-    It wants Triton, a GPU of compute capability 9.0, bfloat16 or float16, and d and h that are multiples of 8: the copy
-    engine moves rows of whole 16 bytes.
+    It wants Triton, a GPU of compute capability 9.0, bfloat16 or float16, and d and h that are multiples of 8: the
+    copy engine moves rows of whole 16 bytes.
 
     >>> can_fuse(torch.ones(2, 8), torch.ones(4, 16, 8))
     False
@@ -42,8 +43,6 @@ def fused_swiglu(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, d
         )
     if indices.numel() == 0:
         return x * 0 + (gate_up.sum() + down.sum() + weights.sum()) * 0  # no rows; the gradients are zeros
-    from gatewise.nn.fused.autograd import fused  # noqa: PLC0415  registers its operators when first needed
-
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, weights, gate_up, down))
     y: Tensor = fused(x.contiguous(), indices, weights.contiguous(), gate_up.contiguous(), down.contiguous(), keep)[0]
     return y

@@ -13,10 +13,10 @@ BLOCK = 128  # rows of a tile; every expert's rows start at a multiple of it
 class Plan(NamedTuple):
     """The assignments (t, k) sorted by expert, each expert's rows padded to whole tiles of `BLOCK` rows.
 
-    ``rows`` (R,) is the assignment t * K + k of a row, -1 for padding; ``positions`` (T, K) its inverse, -1 for a dropped
-    assignment; ``starts`` (M,) and ``counts`` (M,) an expert's first row and number of assignments; ``experts``
-    (R / BLOCK,) the expert of a tile; ``tiles`` (1,) the number of tiles in use. All int32. R depends on the shapes
-    alone, so nothing waits for the device.
+    ``rows`` (R,) is the assignment t * K + k of a row, -1 for padding; ``positions`` (T, K) its inverse, -1 for a
+    dropped assignment; ``starts`` (M,) and ``counts`` (M,) an expert's first row and number of assignments;
+    ``experts`` (R / BLOCK,) the expert of a tile; ``tiles`` (1,) the number of tiles in use. All int32. R depends on
+    the shapes alone, so nothing waits for the device.
     """
 
     rows: Tensor
@@ -50,11 +50,13 @@ def sorted_plan(indices: Tensor, n_experts: int) -> Plan:
     padded = (counts + BLOCK - 1) // BLOCK * BLOCK
     starts = padded.cumsum(0) - padded  # (M + 1,)
     size = capacity(labels.numel(), n_experts)
-    place = torch.arange(labels.numel(), device=labels.device) - (counts.cumsum(0) - counts)[experts] + starts[experts]
+    place = (
+        torch.arange(labels.numel(), device=labels.device) - (counts.cumsum(0) - counts)[experts] + starts[experts]
+    )
     place = torch.where(experts < n_experts, place, size)  # the dropped ones go behind the end
     rows = torch.full((size + 1,), -1, dtype=torch.int32, device=labels.device)
     rows[place] = order.to(torch.int32)
-    positions = torch.empty_like(rows[:0], dtype=torch.int32).new_empty(labels.numel())
+    positions = rows.new_empty(labels.numel())
     positions[order] = torch.where(experts < n_experts, place, -1).to(torch.int32)
     ends = (padded.cumsum(0) // BLOCK)[:n_experts]
     tiles = torch.arange(size // BLOCK, device=labels.device)

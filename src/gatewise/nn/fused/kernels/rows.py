@@ -1,4 +1,7 @@
-"""Kernels that move rows: tokens to the sorted buffer, and a token's K rows back into one."""
+"""Kernels that go row by row: tokens to the sorted buffer, a token's K rows back into one, SwiGLU's gradient."""
+
+# mypy: ignore-errors
+# The bodies are Triton's language, which has no types for mypy.
 
 from __future__ import annotations
 
@@ -6,17 +9,30 @@ from gatewise.nn.fused.backend import jit, tl
 
 
 @jit
-def gather_kernel(source, rows, tiles, out, d, K, BLOCK: tl.constexpr, LINES: tl.constexpr, WIDTH: tl.constexpr):
-    """out[r] = source[rows[r] // K], zero for padding: source (T, d) -> out (R, d)."""
-    r = tl.program_id(0) * LINES + tl.arange(0, LINES)
-    if tl.program_id(0) * LINES < tl.load(tiles) * BLOCK:
-        place = tl.load(rows + r)
-        token = (place // K).to(tl.int64)
-        for start in range(0, d, WIDTH):
-            column = start + tl.arange(0, WIDTH)
-            inside = (column < d)[None, :]
-            value = tl.load(source + token[:, None] * d + column[None, :], mask=inside & (place >= 0)[:, None], other=0.0)
-            tl.store(out + r.to(tl.int64)[:, None] * d + column[None, :], value, mask=inside)
+def spread_kernel(
+    source, positions, starts, counts, out, tokens, d,
+    K: tl.constexpr, BLOCK: tl.constexpr, LINES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """out[positions[t, k]] = source[t], zeros in the padding: source (T, d) -> out (R, d).
+
+    One program per token, which is thus read once however many experts it has; the others clear LINES rows each.
+    """
+    i = tl.program_id(0)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = column < d
+    if i < tokens:
+        value = tl.load(source + i.to(tl.int64) * d + column, mask=inside)
+        for k in tl.static_range(K):
+            row = tl.load(positions + i * K + k).to(tl.int64)
+            tl.store(out + row * d + column, value, mask=inside & (row >= 0))
+    else:
+        parts = BLOCK // LINES
+        e = (i - tokens) // parts
+        count = tl.load(counts + e)
+        last = tl.cdiv(count, BLOCK) * BLOCK - BLOCK + ((i - tokens) % parts) * LINES + tl.arange(0, LINES)
+        padding = (tl.load(starts + e) + last).to(tl.int64)[:, None]
+        nothing = tl.zeros((LINES, WIDTH), out.dtype.element_ty)
+        tl.store(out + padding * d + column[None, :], nothing, mask=inside[None, :] & (last >= count)[:, None])
 
 
 @jit
@@ -39,7 +55,7 @@ def swiglu_grad_kernel(
     dh, pre, weights, rows, tiles, grads, scaled, of_rows, n, h,
     BLOCK: tl.constexpr, LINES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """With a = silu(g) u and w the weight of a row: w dh da/dg, w dh da/du, w a, and the weight's gradient sum_j dh a.
+    """With a = silu(g) u and w a row's weight: w dh da/dg, w dh da/du, w a, and the weight's gradient sum_j dh a.
 
     dh (R, h), pre (2, R, h) -> grads (2, R, h), scaled (R, h), of_rows (R,). Padding has the weight 0.
     """

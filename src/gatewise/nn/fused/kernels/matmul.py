@@ -4,6 +4,9 @@ Sizes: R rows in tiles of BM, M experts; d the width of a token, h the width of 
 exact shapes, so a block that reaches over an edge reads zeros and stores nothing there.
 """
 
+# mypy: ignore-errors
+# The bodies are Triton's language, which has no types for mypy.
+
 from __future__ import annotations
 
 from gatewise.nn.fused.backend import jit, tl
@@ -26,47 +29,28 @@ def halves(tile, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @jit
 def up_kernel(
-    x, gate_up, hidden, pre, experts, tiles, d, h,
+    x, rows, gate_up, hidden, pre, experts, tiles, K, d, h,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, PROGRAMS: tl.constexpr,
-    KEEP: tl.constexpr, FLATTEN: tl.constexpr,
+    KEEP: tl.constexpr, GATHER: tl.constexpr, FLATTEN: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(g) * u with g, u = x gate', x up'; KEEP also stores g and u.
 
-    x (R, d), gate_up (2M, h, d) in blocks of both halves, hidden (R, h), pre (2, R, h).
+    x is (R, d), or the tokens (T, d) themselves, read through rows (R,), where GATHER. gate_up (2M, h, d) comes in
+    blocks of both halves, so that one product gives g and u; hidden (R, h), pre (2, R, h).
     """
     tiles_m, tiles_n = tl.load(tiles), tl.cdiv(h, BN)
     for i in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=FLATTEN):
         m, n = tile_at(i, tiles_m, tiles_n, GROUP)
         e = tl.load(experts + m)
+        if GATHER:
+            place, column = tl.load(rows + m * BM + tl.arange(0, BM)), tl.arange(0, BK)
+            source = x + (place // K).to(tl.int64)[:, None] * d + column[None, :]
         both = tl.zeros((BM, 2 * BN), tl.float32)
         for k in range(tl.cdiv(d, BK)):
-            a = x.load([m * BM, k * BK])
-            b = gate_up.load([2 * e, n * BN, k * BK]).reshape(2 * BN, BK)
-            both = tl.dot(a, b.T, both)
-        g, u = halves(both, BM, 2 * BN)
-        if KEEP:
-            pre.store([0, m * BM, n * BN], g.to(hidden.dtype).reshape(1, BM, BN))
-            pre.store([1, m * BM, n * BN], u.to(hidden.dtype).reshape(1, BM, BN))
-        hidden.store([m * BM, n * BN], (g / (1 + tl.exp(-g)) * u).to(hidden.dtype))
-
-
-@jit
-def up_gather_kernel(
-    x, rows, gate_up, hidden, pre, experts, tiles, K, d, h,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr, PROGRAMS: tl.constexpr,
-    KEEP: tl.constexpr, FLATTEN: tl.constexpr,
-):  # fmt: skip
-    """`up_kernel` that reads the tokens x (T, d) themselves, through rows (R,)."""
-    tiles_m, tiles_n = tl.load(tiles), tl.cdiv(h, BN)
-    for i in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=FLATTEN):
-        m, n = tile_at(i, tiles_m, tiles_n, GROUP)
-        e = tl.load(experts + m)
-        place = tl.load(rows + m * BM + tl.arange(0, BM))
-        column = tl.arange(0, BK)
-        source = x + (place // K).to(tl.int64)[:, None] * d + column[None, :]
-        both = tl.zeros((BM, 2 * BN), tl.float32)
-        for k in range(tl.cdiv(d, BK)):
-            a = tl.load(source + k * BK, mask=(place >= 0)[:, None] & (column + k * BK < d)[None, :], other=0.0)
+            if GATHER:
+                a = tl.load(source + k * BK, mask=(place >= 0)[:, None] & (column + k * BK < d)[None, :], other=0.0)
+            else:
+                a = x.load([m * BM, k * BK])
             b = gate_up.load([2 * e, n * BN, k * BK]).reshape(2 * BN, BK)
             both = tl.dot(a, b.T, both)
         g, u = halves(both, BM, 2 * BN)
