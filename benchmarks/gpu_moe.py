@@ -79,18 +79,36 @@ def measure(path: Callable[..., Tensor], tensors: tuple[Tensor, ...], work: floa
         forward = median_ms(lambda: path(*tensors))
     leaves = [t.detach().requires_grad_() for t in (x, *others)]
     training = median_ms(lambda: path(leaves[0], indices, *leaves[1:]))
-    y, g = path(leaves[0], indices, *leaves[1:]), torch.randn_like(x)
+    before, g = torch.cuda.memory_allocated(), torch.randn_like(x)
+    torch.cuda.reset_peak_memory_stats()
+    y = path(leaves[0], indices, *leaves[1:])
+    torch.autograd.grad(y, leaves, g, retain_graph=True)
+    peak = (torch.cuda.max_memory_allocated() - before) / 1e9
     backward = median_ms(lambda: torch.autograd.grad(y, leaves, g, retain_graph=True))
     times = {"forward": (forward, work), "training_forward": (training, work), "backward": (backward, 2 * work)}
     rates = {f"{name}_tflops": flops / ms / 1e9 for name, (ms, flops) in times.items()}
-    return {f"{name}_ms": ms for name, (ms, _) in times.items()} | rates
+    return {f"{name}_ms": ms for name, (ms, _) in times.items()} | rates | {"peak_gb": peak}
 
 
-def difference(tensors: tuple[Tensor, ...]) -> float:
-    """|fused - plain| / |plain| of the outputs: both are bfloat16, neither is exact."""
-    with torch.no_grad():
-        a, b = fused_swiglu(*tensors).float(), plain(*tensors).float()
-    return float((a - b).norm() / b.norm())
+def errors(tensors: tuple[Tensor, ...], tokens: int = 500) -> dict[str, dict[str, float]]:
+    """|result - exact| / |exact| of output and gradients on the first tokens; exact is the loop in float64."""
+    x, indices, weights, gate_up, down = tensors
+    some, g = indices[:tokens], torch.randn_like(x[:tokens])
+    start = (x[:tokens], weights[:tokens], gate_up, down)
+
+    def results(path: Callable[..., Tensor], dtype: torch.dtype) -> list[Tensor]:
+        leaves = [t.detach().to(dtype).requires_grad_() for t in start]
+        y = path(leaves[0], some, *leaves[1:])
+        return [y.detach(), *torch.autograd.grad(y, leaves, g.to(dtype))]
+
+    exact, names = results(one_by_one, torch.float64), ("y", "dx", "dweights", "dgate_up", "ddown")
+    return {
+        path: {
+            name: float((a.double() - b).norm() / b.norm())
+            for name, a, b in zip(names, results(PATHS[path], torch.bfloat16), exact, strict=True)
+        }
+        for path in ("fused", "plain")
+    }
 
 
 def kernel_times(tensors: tuple[Tensor, ...]) -> dict[str, float]:
@@ -118,7 +136,8 @@ def run() -> dict[str, Any]:
             tensors = problem(d, h, n_experts, k, skewed)
             row: dict[str, Any] = {"shape": name, "d": d, "h": h, "M": n_experts, "K": k, "skewed": skewed}
             row["largest_share"] = float(torch.bincount(tensors[1].flatten()).max() / tensors[1].numel())
-            row["difference"] = difference(tensors)
+            row["errors"] = errors(tensors)
+            torch.cuda.empty_cache()
             row |= {path: measure(function, tensors, work) for path, function in PATHS.items()}
             with torch.no_grad():
                 ms = median_ms(dense_products(TOKENS * k, *tensors[3:]))

@@ -21,10 +21,10 @@ def plain(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Te
 def one_by_one(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """A loop over the experts, each on the tokens that chose it."""
     y = torch.zeros_like(x)
-    for e in range(gate_up.shape[0]):
+    for e, (first, second) in enumerate(zip(gate_up.unbind(), down.unbind(), strict=True)):
         token, k = torch.nonzero(indices == e, as_tuple=True)
-        gate, up = (x[token] @ gate_up[e].T).chunk(2, dim=-1)
-        y = y.index_add(0, token, (silu(gate) * up) @ down[e].T * weights[token, k].unsqueeze(1))
+        gate, up = (x[token] @ first.T).chunk(2, dim=-1)
+        y = y.index_add(0, token, (silu(gate) * up) @ second.T * weights[token, k].unsqueeze(1))
     return y
 
 

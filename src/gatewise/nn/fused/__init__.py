@@ -34,7 +34,8 @@ def fused_swiglu(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, d
     """y_t = sum_k weights[t, k] down_e (silu(gate_e x_t) * up_e x_t), where e = indices[t, k].
 
     x (T, d), indices (T, K) of int64, weights (T, K), gate_up (M, 2h, d) with the gate's h rows first, down (M, d, h)
-    -> y (T, d). An index of -1 calls no expert. Products accumulate in float32; `can_fuse` says where it runs.
+    -> y (T, d). An index of -1 calls no expert, nor does any other outside 0..M-1. Products accumulate in float32;
+    `can_fuse` says where it runs.
     """
     if not can_fuse(x, gate_up) or down.dtype != x.dtype:
         raise ValueError(

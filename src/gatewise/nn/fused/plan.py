@@ -37,13 +37,13 @@ def capacity(assignments: int, n_experts: int) -> int:
 
 
 def sorted_plan(indices: Tensor, n_experts: int) -> Plan:
-    """The plan by torch's stable sort: indices (T, K), -1 for a dropped assignment.
+    """The plan by torch's stable sort: indices (T, K); an index outside 0..M-1 drops its assignment.
 
     >>> plan = sorted_plan(torch.tensor([[1, 0], [1, -1]]), 2)
     >>> plan.positions.tolist(), plan.counts.tolist(), plan.starts.tolist(), plan.tiles.item()
     ([[128, 0], [129, -1]], [1, 2], [0, 128], 2)
     """
-    labels = torch.where(indices < 0, n_experts, indices).flatten()
+    labels = torch.where((indices < 0) | (indices > n_experts), n_experts, indices).flatten()
     experts, order = torch.sort(labels, stable=True)
     counts = torch.zeros(n_experts + 1, dtype=torch.int64, device=labels.device)
     counts.scatter_add_(0, labels, torch.ones_like(labels))

@@ -22,10 +22,10 @@ def counted_plan(indices: Tensor, n_experts: int) -> Plan:
     rows = torch.full((size,), -1, dtype=torch.int32, device=device)
     positions = torch.empty(indices.shape, dtype=torch.int32, device=device)
     starts, counts, experts, tiles = (rows.new_empty(length) for length in (n_experts, n_experts, slots, 1))
-    count_kernel[(chunks,)](labels, before, n, chunks, CHUNK)
+    count_kernel[(chunks,)](labels, before, n, n_experts, chunks, CHUNK)
     scan_kernel[(n_experts,)](before, counts, chunks, next_power_of_two(chunks))
     layout_kernel[(triton.cdiv(slots, TILES),)](
         counts, starts, experts, tiles, n_experts, slots, BLOCK, TILES, next_power_of_two(n_experts)
     )
-    place_kernel[(chunks,)](labels, before, starts, rows, positions, n, chunks, CHUNK)
+    place_kernel[(chunks,)](labels, before, starts, rows, positions, n, n_experts, chunks, CHUNK)
     return Plan(rows, positions, starts, counts, experts, tiles)

@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 
 
 WIDE = Choice(
-    up=Tiles(columns=128, depth=64, group=16, stages=3, flatten=True),
+    up=Tiles(columns=128, depth=64, group=12, stages=3, flatten=True),
     down=Tiles(columns=256, depth=64, group=8, stages=3, flatten=True),
     back=Tiles(columns=256, depth=64, group=8, stages=3),
     outer=Tiles(columns=256, depth=64, group=16, stages=3),

@@ -9,11 +9,12 @@ from gatewise.nn.fused.backend import jit, tl
 
 
 @jit
-def count_kernel(labels, before, n, chunks, CHUNK: tl.constexpr):
+def count_kernel(labels, before, n, n_experts, chunks, CHUNK: tl.constexpr):
     """before[e, c] = how often expert e occurs in chunk c."""
     at = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
     expert = tl.load(labels + at, mask=at < n, other=-1).to(tl.int32)
-    tl.atomic_add(before + expert * chunks + tl.program_id(0), 1, mask=expert >= 0)
+    kept = (expert >= 0) & (expert < n_experts)
+    tl.atomic_add(before + expert * chunks + tl.program_id(0), 1, mask=kept)
 
 
 @jit
@@ -45,14 +46,14 @@ def layout_kernel(
 
 
 @jit
-def place_kernel(labels, before, starts, rows, positions, n, chunks, CHUNK: tl.constexpr):
+def place_kernel(labels, before, starts, rows, positions, n, n_experts, chunks, CHUNK: tl.constexpr):
     """Row of an assignment = start of its expert + those in earlier chunks + those earlier in this chunk."""
     at = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
     expert = tl.load(labels + at, mask=at < n, other=-1).to(tl.int32)
     again = tl.program_id(0) * CHUNK + tl.arange(0, CHUNK)
     other = tl.load(labels + again, mask=again < n, other=-1).to(tl.int32)
     earlier = (other[None, :] == expert[:, None]) & (again[None, :] < at[:, None])
-    kept = expert >= 0
+    kept = (expert >= 0) & (expert < n_experts)
     row = tl.load(starts + expert, mask=kept, other=0) + tl.sum(earlier.to(tl.int32), 1)
     row += tl.load(before + expert * chunks + tl.program_id(0), mask=kept, other=0)
     tl.store(positions + at, tl.where(kept, row, -1), mask=at < n)
