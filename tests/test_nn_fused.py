@@ -1,0 +1,243 @@
+"""The fused GPU layer: its plan everywhere; its kernels where there is a GPU, or Triton's interpreter.
+
+``TRITON_INTERPRET=1 pytest tests/test_nn_fused.py -W ignore::DeprecationWarning`` runs the kernels without a GPU,
+where Triton is installed and NumPy is old enough for its interpreter (Triton 3.6: 2.2 is).
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from gatewise.nn.fused import can_fuse, fused_swiglu
+from gatewise.nn.fused.backend import INTERPRETED, triton
+from gatewise.nn.fused.plan import BLOCK, capacity, sorted_plan
+
+ON_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+DEVICE = "cuda" if ON_GPU else "cpu"
+kernels = pytest.mark.skipif(
+    triton is None or not (ON_GPU or INTERPRETED),
+    reason="the kernels need Triton and a Hopper GPU, or its interpreter",
+)
+gpu_only = pytest.mark.skipif(triton is None or not ON_GPU, reason="needs Triton and a Hopper GPU")
+TOLERANCE = {torch.bfloat16: 1e-2, torch.float16: 2e-3}  # relative to the norm of the float64 result
+DTYPES = (torch.float16,) if INTERPRETED else (torch.bfloat16, torch.float16)  # the interpreter's bfloat16 is broken
+
+
+def uniform(T, M, K):
+    return torch.rand(T, M).topk(K, dim=1).indices
+
+
+def dropped(T, M, K):
+    return torch.where(torch.rand(T, K) < 0.4, -1, uniform(T, M, K))
+
+
+def one_expert(T, M, K):
+    return torch.full((T, K), M - 1)
+
+
+def idle_experts(T, M, K):
+    return uniform(T, M, K) // 2 * 2
+
+
+def nobody(T, M, K):
+    return torch.full((T, K), -1)
+
+
+def unknown_experts(T, M, K):
+    return torch.where(torch.rand(T, K) < 0.4, M + 3, uniform(T, M, K))
+
+
+ROUTINGS = (uniform, dropped, one_expert, idle_experts, nobody)
+SIZES = ((1, 1, 1), (5, 4, 2), (300, 3, 2), (1000, 16, 4), (129, 300, 1))  # T, M, K
+
+
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(("T", "M", "K"), SIZES)
+def test_the_plan_sorts_every_assignment_into_tiles_of_its_own_expert(routing, T, M, K):
+    torch.manual_seed(T)
+    indices = routing(T, M, K)
+    plan = sorted_plan(indices, M)
+    flat, positions = indices.flatten(), plan.positions.flatten().long()
+    kept = flat >= 0
+    assert torch.equal(positions >= 0, kept)
+    assert torch.equal(plan.rows[positions[kept]].long(), torch.nonzero(kept).flatten())
+    assert int((plan.rows >= 0).sum()) == int(kept.sum())  # the other rows are padding
+    assert torch.equal(plan.experts[positions[kept] // BLOCK].long(), flat[kept])
+    assert torch.equal(plan.counts.long(), torch.bincount(flat[kept], minlength=M))
+    assert bool((plan.starts % BLOCK == 0).all())
+    assert int(plan.tiles) == int(((plan.counts + BLOCK - 1) // BLOCK).sum()) <= capacity(T * K, M) // BLOCK
+    for e in range(M):  # stable: an expert's rows keep the order of the tokens
+        mine = positions[flat == e]
+        assert torch.equal(mine, int(plan.starts[e]) + torch.arange(len(mine)))
+
+
+def test_an_index_beyond_the_experts_is_dropped():
+    plan = sorted_plan(torch.tensor([[0, 2], [7, 1]]), 2)
+    assert plan.positions.tolist() == [[0, -1], [-1, BLOCK]]
+
+
+def test_what_cannot_be_fused_is_named():
+    x, gate_up, down = torch.ones(2, 8), torch.ones(4, 16, 8), torch.ones(4, 8, 8)
+    assert not can_fuse(x, gate_up)
+    with pytest.raises(ValueError, match=r"x of \(2, 8\) torch.float32 on cpu .* cannot be fused"):
+        fused_swiglu(x, torch.zeros(2, 1, dtype=torch.int64), torch.ones(2, 1), gate_up, down)
+
+
+@kernels
+def test_sizes_that_the_copy_engine_cannot_move_are_refused():
+    x = torch.ones(2, 16, dtype=torch.float16, device=DEVICE)
+    assert can_fuse(x, x.new_ones(4, 16, 16))
+    assert not can_fuse(x[:, :12], x.new_ones(4, 16, 12))
+    assert not can_fuse(x, x.new_ones(4, 24, 16))
+    assert not can_fuse(x, x.new_ones(4, 16, 16).float())
+
+
+@kernels
+@pytest.mark.parametrize("routing", [*ROUTINGS, unknown_experts])
+@pytest.mark.parametrize(("T", "M", "K"), SIZES)
+def test_the_counting_sort_gives_the_same_plan(routing, T, M, K):
+    from gatewise.nn.fused.sorting import counted_plan
+
+    torch.manual_seed(T)
+    indices = routing(T, M, K).to(DEVICE)
+    for name, a, b in zip(
+        sorted_plan(indices, M)._fields, sorted_plan(indices, M), counted_plan(indices, M), strict=True
+    ):
+        assert torch.equal(a, b), name
+
+
+def naive(x, indices, weights, gate_up, down):
+    """One expert after the other, in the precision of its arguments."""
+    y, h = torch.zeros_like(x), down.shape[2]
+    for e in range(len(gate_up)):
+        token, k = torch.nonzero(indices == e, as_tuple=True)
+        rows = x[token] @ gate_up[e].T
+        rows = (torch.nn.functional.silu(rows[:, :h]) * rows[:, h:]) @ down[e].T
+        y = y.index_add(0, token, rows * weights[token, k].unsqueeze(1))
+    return y
+
+
+def layer(T, d, h, M, K, dtype, weights_dtype=None):
+    x, gate_up, down = torch.randn(T, d), torch.randn(M, 2 * h, d) * d**-0.5, torch.randn(M, d, h) * h**-0.5
+    weights = torch.rand(T, K).to(DEVICE, weights_dtype or dtype)
+    x, gate_up, down = (t.to(DEVICE, dtype) for t in (x, gate_up, down))
+    return [t.requires_grad_() for t in (x, weights, gate_up, down)]
+
+
+def off(a, b):
+    return float((a.detach().double() - b.detach()).norm() / b.detach().norm().clamp(min=1e-30))
+
+
+@kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(("T", "d", "h", "M", "K"), [(9, 8, 8, 2, 1), (70, 72, 40, 4, 2), (200, 64, 136, 3, 2)])
+def test_outputs_and_all_gradients_equal_the_naive_loop(routing, dtype, T, d, h, M, K):
+    torch.manual_seed(T)
+    check(layer(T, d, h, M, K, dtype), routing(T, M, K).to(DEVICE), TOLERANCE[dtype])
+
+
+@gpu_only
+@pytest.mark.parametrize("weights_dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("routing", ROUTINGS)
+@pytest.mark.parametrize(
+    ("T", "d", "h", "M", "K"), [(1000, 512, 1408, 64, 6), (777, 1024, 512, 96, 8), (2049, 1032, 776, 8, 2)]
+)
+def test_larger_layers_equal_the_naive_loop(routing, weights_dtype, T, d, h, M, K):
+    torch.manual_seed(T)
+    check(layer(T, d, h, M, K, torch.bfloat16, weights_dtype), routing(T, M, K).to(DEVICE), 1e-2)
+
+
+def check(leaves, indices, tolerance):
+    exact = [t.detach().double().requires_grad_() for t in leaves]
+    y, g = fused_swiglu(leaves[0], indices, *leaves[1:]), torch.randn_like(leaves[0])
+    reference = naive(exact[0], indices, *exact[1:])
+    assert y.dtype == leaves[0].dtype
+    assert off(y, reference) < tolerance
+    grads = torch.autograd.grad(y, leaves, g)
+    wanted = torch.autograd.grad(reference, exact, g.double())
+    for name, grad, leaf, want in zip(("x", "weights", "gate_up", "down"), grads, leaves, wanted, strict=True):
+        assert grad.dtype == leaf.dtype
+        assert off(grad, want) < tolerance, name
+
+
+@kernels
+def test_no_tokens_give_no_rows_and_gradients_of_zero():
+    leaves = layer(0, 16, 8, 3, 2, torch.float16)
+    y = fused_swiglu(leaves[0], torch.zeros(0, 2, dtype=torch.int64, device=DEVICE), *leaves[1:])
+    assert y.shape == (0, 16)
+    assert all(bool((grad == 0).all()) for grad in torch.autograd.grad(y.sum(), leaves))
+
+
+@kernels
+def test_the_weight_of_a_dropped_assignment_does_not_matter():
+    torch.manual_seed(0)
+    x, weights, gate_up, down = (t.detach() for t in layer(20, 16, 8, 3, 2, torch.float16))
+    indices = dropped(20, 3, 2).to(DEVICE)
+    poisoned = torch.where(indices < 0, torch.nan, weights)
+    assert torch.equal(
+        fused_swiglu(x, indices, poisoned, gate_up, down), fused_swiglu(x, indices, weights, gate_up, down)
+    )
+
+
+@kernels
+def test_a_token_does_not_depend_on_the_others():
+    torch.manual_seed(0)
+    x, weights, gate_up, down = (t.detach() for t in layer(150, 64, 136, 3, 2, torch.float16))
+    indices = dropped(150, 3, 2).to(DEVICE)
+    y = fused_swiglu(x, indices, weights, gate_up, down)
+    for some in (slice(0, 1), slice(20, 140, 3)):
+        assert torch.equal(fused_swiglu(x[some], indices[some], weights[some], gate_up, down), y[some])
+
+
+@kernels
+def test_gradients_that_nobody_wants_are_not_computed():
+    torch.manual_seed(0)
+    x, weights, gate_up, down = layer(20, 16, 8, 3, 2, torch.float16)
+    indices = uniform(20, 3, 2).to(DEVICE)
+    whole = fused_swiglu(x, indices, weights, gate_up, down).sum()
+    frozen = fused_swiglu(x, indices, weights, gate_up.detach(), down.detach()).sum()
+    for a, b in zip(torch.autograd.grad(whole, (x, weights)), torch.autograd.grad(frozen, (x, weights)), strict=True):
+        assert torch.equal(a, b)
+
+
+@gpu_only
+def test_the_same_input_gives_the_same_bits():
+    torch.manual_seed(0)
+    leaves, indices = layer(3000, 512, 256, 16, 4, torch.bfloat16), uniform(3000, 16, 4).to(DEVICE)
+    g = torch.randn_like(leaves[0])
+
+    def once():
+        y = fused_swiglu(leaves[0], indices, *leaves[1:])
+        return y, *torch.autograd.grad(y, leaves, g)
+
+    for a, b in zip(once(), once(), strict=True):
+        assert torch.equal(a, b)
+
+
+@gpu_only
+def test_a_graph_captured_once_serves_other_routings():
+    """Nothing waits for the device: the launch does not depend on the routing."""
+    torch.manual_seed(0)
+    x, weights, gate_up, down = (t.detach() for t in layer(500, 256, 128, 8, 2, torch.bfloat16))
+    indices = uniform(500, 8, 2).to(DEVICE)
+    fused_swiglu(x, indices, weights, gate_up, down)  # compiles
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = fused_swiglu(x, indices, weights, gate_up, down)
+    for routing in ROUTINGS:
+        indices.copy_(routing(500, 8, 2))
+        graph.replay()
+        assert torch.equal(y, fused_swiglu(x, indices, weights, gate_up, down))
+
+
+@gpu_only
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the compiler's own
+def test_torch_compile_takes_the_layer_whole():
+    torch.manual_seed(0)
+    leaves, indices = layer(500, 256, 128, 8, 2, torch.bfloat16), uniform(500, 8, 2).to(DEVICE)
+    compiled = torch.compile(fused_swiglu, fullgraph=True)
+    a, b = compiled(leaves[0], indices, *leaves[1:]), fused_swiglu(leaves[0], indices, *leaves[1:])
+    assert torch.equal(a, b)
+    for one, other in zip(torch.autograd.grad(a.sum(), leaves), torch.autograd.grad(b.sum(), leaves), strict=True):
+        assert torch.equal(one, other)
