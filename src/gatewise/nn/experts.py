@@ -13,6 +13,7 @@ from gatewise.nn.dispatch import combine, dispatch, spread
 from gatewise.nn.functional import (
     Activation,
     Affine,
+    autocast,
     dense_mlp,
     dense_swiglu,
     dense_weights,
@@ -20,6 +21,7 @@ from gatewise.nn.functional import (
     grouped_swiglu,
     masked,
 )
+from gatewise.nn.fused import can_fuse, fused_swiglu
 
 
 class Experts(nn.Module, ABC):
@@ -70,8 +72,10 @@ class SwiGLUExperts(Experts):
         self.down = nn.Parameter(_uniform((n_experts, d, hidden), hidden))
 
     def sparse(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
-        # The one place for a fused kernel, where there is one for this device and these shapes (after `autocast`).
-        return grouped_swiglu(x, indices, weights, self.gate_up, self.down)
+        tokens, gate_up, down = autocast(x, self.gate_up, self.down)
+        if can_fuse(tokens, gate_up):
+            return fused_swiglu(tokens, indices, weights, gate_up, down).to(x.dtype)
+        return grouped_swiglu(tokens, indices, weights, gate_up, down).to(x.dtype)
 
     def dense(self, x: Tensor, weights: Tensor) -> Tensor:
         return dense_swiglu(x, weights, self.gate_up, self.down)
