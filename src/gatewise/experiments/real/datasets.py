@@ -87,7 +87,7 @@ def _with_date_parts(X: Any, column: str) -> Any:
 
     when = pd.to_datetime(X[column], utc=True)
     days = (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
-    parts = {column: days, f"{column}_yearday": when.dt.dayofyear, f"{column}_weekday": when.dt.day_name()}
+    parts = {column: days, f"{column}_yearday": when.dt.day_of_year, f"{column}_weekday": when.dt.day_name()}
     return X.assign(**parts)
 
 
