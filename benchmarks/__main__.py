@@ -4,6 +4,7 @@ from benchmarks import (
     aggregation,
     cross_entropy,
     gate_weights,
+    moe_regressor,
     particles,
     profile_search,
     simplex_ls,
@@ -20,6 +21,7 @@ BENCHMARKS = (
     profile_search,
     particles,
     specialization,
+    moe_regressor,
 )
 
 if __name__ == "__main__":
