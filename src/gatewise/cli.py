@@ -139,7 +139,7 @@ def real(
     out: Annotated[Path, typer.Option(help="Folder for the figure and what is done so far.")] = Path("out/bench"),
 ) -> None:
     """Five experts on real data, combined by each competitor: test errors and ranks. Goes on where it stopped."""
-    from gatewise.experiments.real import competitors, run, select, summary  # noqa: PLC0415
+    from gatewise.experiments.real import competitors, goals, run, select, summary  # noqa: PLC0415
     from gatewise.report import real as report  # noqa: PLC0415
 
     chosen = competitors.find_competitors(competitor)
@@ -148,10 +148,11 @@ def real(
     standings, facts = summary.standings(errors), summary.fact_means(results)
     console.print(report.errors_table(errors))
     console.print(report.standings_table(standings))
-    for name, values in facts.items():
-        console.print(f"{name}: {json.dumps(values)}", soft_wrap=True)
-    rows = [asdict(one) for one in results]
-    _write_json(json_file, {"results": rows, "standings": [asdict(one) for one in standings], "facts": facts})
+    reached = goals.goals(results)
+    if reached:
+        console.print(report.goals_table(reached))
+    parts: dict[str, list[Any]] = {"results": results, "standings": standings, "goals": reached}
+    _write_json(json_file, {"facts": facts} | {key: [asdict(one) for one in rows] for key, rows in parts.items()})
     _show_path(report.real_figure(errors, standings, out / f"real-{suite}.png"))
 
 

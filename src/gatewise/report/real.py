@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from gatewise.experiments.locality import LocalityRow
+from gatewise.experiments.real.goals import Goal
 from gatewise.experiments.real.summary import Errors, Standing
 from gatewise.report.style import COLOURS, RC
 
@@ -42,6 +43,18 @@ def standings_table(standings: Sequence[Standing]) -> Table:
     for one in standings:
         worst = f"{one.worst:.3f} ({one.worst_data})"
         table.add_row(one.competitor, f"{one.mean_rank:.2f}", f"{one.geometric_mean:.3f}", worst)
+    return table
+
+
+def goals_table(goals: Sequence[Goal]) -> Table:
+    """Every goal with its bounds and the figure reached."""
+    table = Table(title="Goals")
+    table.add_column("goal")
+    for name in ("wanted", "reached", "met"):
+        table.add_column(name, justify="right")
+    for goal in goals:
+        bounds = [f"{sign} {bound:g}" for sign, bound in ((">=", goal.least), ("<=", goal.most)) if bound is not None]
+        table.add_row(goal.name, ", ".join(bounds), f"{goal.reached:.3f}", "yes" if goal.met else "no")
     return table
 
 
@@ -77,7 +90,9 @@ def real_figure(errors: Errors, standings: Sequence[Standing], path: Path) -> Pa
         axes.set_xlim(0.993, CLIP)
         ticks = [1.0, 1.05, 1.1, 1.2, 1.4, 1.6, 2.0]
         axes.xaxis.set_major_locator(FixedLocator(ticks))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:g}" if value < CLIP else f"{value:g} or more")
+        )
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yticks(range(len(order)), [f"{one.competitor}  {one.mean_rank:.1f}" for one in standings])
         axes.invert_yaxis()
