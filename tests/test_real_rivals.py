@@ -19,6 +19,7 @@ from gatewise.experiments.real.experts import core_experts, make_experts, scaled
 from gatewise.experiments.real.facts import router_facts
 from gatewise.experiments.real.memo import Memo, Memoized
 from gatewise.experiments.real.weighted import best_single, greedy, simplex, WeightedExperts
+from gatewise.geometry import Interval
 
 
 def greedy_twin(F, y, rounds):
@@ -161,7 +162,7 @@ def test_facts_of_a_router_are_read_from_it(rows):
     X, X_new, y, y_new = rows
 
     class Verdict:
-        kind, gain, gain_interval = "stack", 0.0, (-0.1, 0.1)
+        kind, gain = "stack", Interval(0.0, -0.1, 0.1)
 
     class Router:
         verdict_ = Verdict()
@@ -174,5 +175,5 @@ def test_facts_of_a_router_are_read_from_it(rows):
     assert facts["verdict"] == "stack"
     assert facts["coverage90"] == pytest.approx(10 / len(y_new))
     stack = WeightedExperts(pool.experts, simplex, pool.folds).fit(pool.X, y).predict(X_new[["a"]])
-    assert facts["test_gain"] == pytest.approx(mean_squared_error(y_new, stack) - np.mean(y_new**2))
+    assert facts["test_gain"] == pytest.approx(1.0 - np.mean(y_new**2) / mean_squared_error(y_new, stack))
     assert facts["gain_covered"] == (abs(facts["test_gain"]) <= 0.1)
