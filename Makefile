@@ -6,7 +6,7 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --editable
 
-.PHONY: demo test test-slow lint types layers unit bench figure clean help
+.PHONY: demo test test-slow lint types layers unit bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -35,6 +35,9 @@ test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds
 bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
 
+bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes on where it stopped
+	$(BIN)/gatewise bench real --out out/bench --json out/bench/real.json
+
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out docs/assets
 	$(BIN)/python -c "from pathlib import Path; from gatewise.report.geometry import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
@@ -50,5 +53,9 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) ".[cli,dask,nn,dev]"
+	$(INSTALL) ".[cli,dask,nn,bench,dev]"
+	@touch $@ $(VENV)/.cli $(VENV)/.bench
+
+$(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) ".[cli,bench]"
 	@touch $@ $(VENV)/.cli

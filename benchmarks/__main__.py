@@ -5,6 +5,7 @@ from benchmarks import (
     cross_entropy,
     gate_weights,
     moe_layer,
+    moe_regressor,
     particles,
     profile_search,
     simplex_ls,
@@ -22,6 +23,7 @@ BENCHMARKS = (
     particles,
     specialization,
     moe_layer,
+    moe_regressor,
 )
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ def naive(experts, x, indices, weights):
     return torch.einsum("tm,tmd->td", full, out)
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 2e-2), (torch.float16, 4e-3), (torch.float32, 1e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.bfloat16, 2e-2), (torch.float16, 4e-3), (torch.float32, 1e-4)]
+)
 def test_experts_equal_the_dense_sum(dtype, tolerance):
     experts, x, indices, weights = case(dtype)
     expected = naive(experts, x, indices, weights)

@@ -13,6 +13,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
     sys.exit(f"gatewise: {error.name} is not installed; the command line needs: pip install 'gatewise[cli]'")
 
 import gatewise
+from gatewise.report.bench_commands import app as bench
 from gatewise.report.reproduce_commands import app as reproduce
 
 app = typer.Typer(
@@ -22,6 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(reproduce, name="reproduce")
+app.add_typer(bench, name="bench")
 console = Console()
 
 

@@ -64,7 +64,7 @@ def learn(
     used = np.concatenate([out for _, out in lists])
     forecasts = np.concatenate([fitted.forecasts(inputs[out], data.F[out]) for fitted, out in lists])
     part = np.repeat(np.arange(len(lists)) % PARTS, [len(out) for _, out in lists])
-    setting = (log_prior(candidates), as_noise(settings.noise), weight[used])
+    setting = (log_prior(candidates), as_noise(settings.noise), settings.rate * weight[used])
     orders = _orders(data.rows[used] if in_time else None, len(used), settings.n_orders, seed)
     mixing = mix(forecasts, y[used], *setting, orders)
     blind = mixing.online if in_time else _blind(forecasts, y[used], part, setting, orders)

@@ -194,8 +194,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         always = self._always(X)
         rest = y - always
         forecasts = self._router.forecasts(self._inputs.transform(X), self._forecasts(X))
-        noise = as_noise((MoESettings() if self.settings is None else self.settings).noise)
-        self._keep_mixing(go_on(self._mixing, forecasts, rest, noise, weight))
+        settings = MoESettings() if self.settings is None else self.settings
+        noise, power = as_noise(settings.noise), settings.rate * weight
+        self._keep_mixing(go_on(self._mixing, forecasts, rest, noise, power))
         self.online_predictions_ = self._mixing.online + always
         if update_experts:
             for expert in self.experts_:

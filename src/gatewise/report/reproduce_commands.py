@@ -4,26 +4,20 @@ Each command has a function that runs the experiment, shows it and returns what 
 of them in turn.
 """
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from gatewise.experiments.runner import Backend, dask_cluster, processes, Runner
 from gatewise.experiments.store import Store
+from gatewise.report.terminal import console, Jobs, Json, Reps, Seed, show_path, show_progress, write_json
 
 app = typer.Typer(help="The paper's simulations.", no_args_is_help=True)
-console = Console(highlight=False)
 
-Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
-Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
-Jobs = Annotated[int, typer.Option(help="Processes, -1 for one per core; the results do not depend on it.")]
 Out = Annotated[Path, typer.Option(help="Folder for figures and for finished replications: a run goes on from them.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
 BackendName = Annotated[str, typer.Option("--backend", help="joblib: this machine; dask: a cluster.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the dask scheduler, as tcp://host:8786.")]
 OUT = Path("out")
@@ -40,7 +34,7 @@ def table1(
     scheduler: Scheduler = None,
 ) -> None:
     """Errors of three gates on three designs beside the published ones (tab:mc-summary)."""
-    _write_json(json_file, show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    write_json(json_file, show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce regions --out figures")
@@ -54,7 +48,7 @@ def regions(
     scheduler: Scheduler = None,
 ) -> None:
     """True and estimated regions of three gates on three designs (fig:all-gating-results)."""
-    _write_json(json_file, show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    write_json(json_file, show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce shared --reps 200")
@@ -72,7 +66,7 @@ def shared(
 ) -> None:
     """Prediction error with and without a shared expert, the threshold unknown (fig:fourier-simulation)."""
     runner = _runner(out, jobs, backend, scheduler)
-    _write_json(json_file, show_shared(reps, seed, runner, out, coordinates))
+    write_json(json_file, show_shared(reps, seed, runner, out, coordinates))
 
 
 @app.command(epilog="Example: gatewise reproduce rates --reps 100 --jobs 2")
@@ -86,7 +80,7 @@ def rates(
     scheduler: Scheduler = None,
 ) -> None:
     """Risk profiles of the Fourier example for n from 200 to 51,200, and their slopes (section 6)."""
-    _write_json(json_file, show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    write_json(json_file, show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command("all", epilog="Example: gatewise reproduce all --out reproduction")
@@ -114,8 +108,8 @@ def everything(
     for name, (show, usual) in shows.items():
         console.rule(name)
         found[name] = show(reps or usual, seed, runner, out)
-        _write_json(out / f"{name}.json", found[name])
-    _write_json(json_file, found)
+        write_json(out / f"{name}.json", found[name])
+    write_json(json_file, found)
 
 
 @app.command(epilog="Example: gatewise reproduce settings --seed 777")
@@ -135,7 +129,7 @@ def settings(
     runner = _runner(out, jobs, backend, scheduler)
     rows = experiment.run(experiment.every_setting(), reps, seed, runner)
     console.print(settings_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
+    write_json(json_file, [asdict(row) for row in rows])
 
 
 @app.command("two-stage", epilog="Example: gatewise reproduce two-stage")
@@ -154,8 +148,8 @@ def two_stage(
 
     rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
     console.print(report.two_stage_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
-    _show_path(report.two_stage_figure(rows, out / "two-stage.png"))
+    write_json(json_file, [asdict(row) for row in rows])
+    show_path(report.two_stage_figure(rows, out / "two-stage.png"))
 
 
 @app.command(epilog="Example: gatewise reproduce scales --reps 100")
@@ -174,7 +168,7 @@ def scales(
 
     rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
     console.print(report.scales_table(rows))
-    _write_json(json_file, [asdict(row) for row in rows])
+    write_json(json_file, [asdict(row) for row in rows])
 
 
 @app.command(epilog="Example: gatewise reproduce selection --reps 100 --jobs 2")
@@ -199,7 +193,7 @@ def selection(
     rows = experiment.run(n or (), reps, seed, setting, _runner(out, jobs, backend, scheduler))
     for table in selection_tables(rows):
         console.print(table)
-    _write_json(json_file, [asdict(row) for row in rows])
+    write_json(json_file, [asdict(row) for row in rows])
 
 
 def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[str, Any]]:
@@ -213,7 +207,7 @@ def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[st
         console.print(design_table(rows, design))
     for line in verdict_lines(rows):
         console.print(line)
-    _write_json(out / "table1-common.json", [asdict(row) for row in experiment.select(rows, experiment.COMMON)])
+    write_json(out / "table1-common.json", [asdict(row) for row in experiment.select(rows, experiment.COMMON)])
     return [asdict(row) for row in experiment.select(rows, experiment.STATED)]
 
 
@@ -224,7 +218,7 @@ def show_regions(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[s
 
     panels = experiment.run(reps, seed, runner)
     console.print(report.regions_table(panels))
-    _show_path(report.regions_figure(panels, out / "regions.png"))
+    show_path(report.regions_figure(panels, out / "regions.png"))
     return [panel.record() for panel in panels]
 
 
@@ -237,7 +231,7 @@ def show_shared(reps: int, seed: int, runner: Runner, out: Path, coordinates: st
     console.print(report.figure_table(rows))
     for line in report.claim_lines(rows):
         console.print(line)
-    _show_path(report.shared_figure(rows, out / "shared.png"))
+    show_path(report.shared_figure(rows, out / "shared.png"))
     return [{**asdict(row), "claim": row.claim} for row in rows]
 
 
@@ -251,12 +245,12 @@ def show_rates(reps: int, seed: int, runner: Runner, out: Path) -> dict[str, Any
     for design in report.TITLES:
         console.print(report.rates_table(rows, design))
     console.print(report.slopes_table(slopes))
-    _show_path(report.rates_figure(rows, out / "rates.png"))
+    show_path(report.rates_figure(rows, out / "rates.png"))
     return {"risks": [asdict(row) for row in rows], "slopes": [asdict(row) for row in slopes]}
 
 
 def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> Runner:
-    return Runner(_backend(jobs, backend, scheduler), Store(out / "replications.sqlite"), _progress)
+    return Runner(_backend(jobs, backend, scheduler), Store(out / "replications.sqlite"), show_progress)
 
 
 def _backend(jobs: int, name: str, scheduler: str | None) -> Backend:
@@ -267,25 +261,3 @@ def _backend(jobs: int, name: str, scheduler: str | None) -> Backend:
     if scheduler is None:
         raise ValueError("backend 'dask' needs --scheduler, the address of its scheduler")
     return dask_cluster(scheduler)
-
-
-def _progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
-
-    note = f"replications ({done:,} from the store)" if done else "replications"
-    columns = (note, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Costly and cheap replications take turns: the time left is told from the last minutes.
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=180.0, transient=True) as progress:
-        task = progress.add_task("", total=total, completed=done)
-        for item in items:
-            yield item
-            progress.advance(task)
-
-
-def _write_json(path: Path | None, content: Any) -> None:
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n")
-
-
-def _show_path(path: Path) -> None:
-    console.print(f"figure: {path}", soft_wrap=True)

@@ -31,6 +31,9 @@ class MoESettings:
     specialize
         How often each routed expert is refitted with its gate weights as sample weights; it stops when held-out error
         no longer falls.
+    rate
+        The power of the likelihood in the aggregation. 1 is AFTER itself. Held-out losses of candidates that share
+        experts and folds hold less news than as many independent ones; 0.2 did best on the development data.
     noise
         The error density of the aggregation, as `gatewise.noise.as_noise` takes it.
     """
@@ -42,6 +45,7 @@ class MoESettings:
     fade: float = 0.25
     correct: bool = True
     specialize: int = 0
+    rate: float = 0.2
     noise: str = "gaussian"
 
     def __post_init__(self) -> None:
@@ -53,6 +57,7 @@ class MoESettings:
             raise ValueError("spreads must hold at least one number")
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
+        as_positive(self.rate, "rate")
         as_count(self.specialize, "specialize", low=0)
         as_noise(self.noise)
 

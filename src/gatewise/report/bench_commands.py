@@ -1,0 +1,60 @@
+"""``gatewise bench ...``: Gatewise against its rivals."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gatewise.report.terminal import console, Jobs, Json, Reps, Seed, show_path, show_progress, write_json
+
+app = typer.Typer(help="Benchmarks against rivals.", no_args_is_help=True)
+
+
+@app.command(epilog="Example: gatewise bench real --only mpg --jobs 2")
+def real(
+    suite: Annotated[str, typer.Option(help="named (24 data sets) or development (14 others).")] = "named",
+    only: Annotated[str | None, typer.Option(help="One data set of the suite.")] = None,
+    splits: Annotated[int, typer.Option(min=1, help="Random splits of every data set.")] = 5,
+    competitor: Annotated[list[str] | None, typer.Option(help="Only these; repeat the option for several.")] = None,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Annotated[Path, typer.Option(help="Folder for the figure and what is done so far.")] = Path("out/bench"),
+) -> None:
+    """Five experts on real data, combined by each competitor: test errors and ranks. Goes on where it stopped."""
+    from gatewise.experiments.real import competitors, goals, run, select, summary  # noqa: PLC0415
+    from gatewise.report import real as report  # noqa: PLC0415
+
+    chosen = competitors.find_competitors(competitor)
+    results = run.run(select(suite, only), splits, chosen, jobs, out, progress=show_progress)
+    errors = summary.mean_errors(results)
+    standings, facts = summary.standings(errors), summary.fact_means(results)
+    console.print(report.errors_table(errors))
+    console.print(report.standings_table(standings))
+    reached = goals.goals(results)
+    if reached:
+        console.print(report.goals_table(reached))
+    parts: dict[str, list[Any]] = {"results": results, "standings": standings, "goals": reached}
+    write_json(json_file, {"facts": facts} | {key: [asdict(one) for one in rows] for key, rows in parts.items()})
+    show_path(report.real_figure(errors, standings, out / f"real-{suite}.png"))
+
+
+@app.command(epilog="Example: gatewise bench locality --reps 20 --jobs 2")
+def locality(
+    reps: Reps = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is done so far.")] = Path("out/bench"),
+) -> None:
+    """Designs on which a gate is the truth, the experts known: distance from the truth at n = 1,000."""
+    from gatewise.experiments import locality as experiment  # noqa: PLC0415
+    from gatewise.report.real import locality_table  # noqa: PLC0415
+
+    rows = experiment.run(reps, seed, jobs, store=out / "locality.sqlite", progress=show_progress)
+    ratios = experiment.ratios(rows)
+    console.print(locality_table(rows))
+    for design, values in ratios.items():
+        console.print(f"{design}: gatewise over {json.dumps(values)}", soft_wrap=True)
+    write_json(json_file, {"rows": [asdict(row) for row in rows], "ratios": ratios})

@@ -1,0 +1,41 @@
+"""What all commands share: the console, common options, progress and files."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+console = Console(highlight=False)
+
+Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
+Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
+Jobs = Annotated[int, typer.Option(help="Processes, -1 for one per core; the results do not depend on it.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
+
+
+def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
+    """A bar with the time left, on stderr; ``done`` of them were in the store."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
+
+    note = f"replications ({done:,} from the store)" if done else "replications"
+    columns = (note, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # Costly and cheap replications take turns: the time left is told from the last minutes.
+    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=180.0, transient=True) as progress:
+        task = progress.add_task("", total=total, completed=done)
+        for item in items:
+            yield item
+            progress.advance(task)
+
+
+def write_json(path: Path | None, content: Any) -> None:
+    """The content as JSON, if a path was given."""
+    if path is not None:
+        path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def show_path(path: Path) -> None:
+    """Say where a figure lies."""
+    console.print(f"figure: {path}", soft_wrap=True)
