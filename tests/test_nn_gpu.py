@@ -64,14 +64,14 @@ def test_the_fused_path_is_taken_on_hopper():
 def test_a_layer_of_a_preset_trains():
     torch.manual_seed(0)
     layer = gnn.preset("mixtral", d=64, hidden=128).to("cuda", torch.bfloat16)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=1e-2)
     x = torch.randn(256, 64, device="cuda", dtype=torch.bfloat16)
     losses = []
-    for _ in range(5):
+    for _ in range(20):
         optimizer.zero_grad()
         y = layer(x)
-        loss = (y - x).square().mean()
+        loss = (y - x).float().square().mean()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    assert losses[-1] < losses[0]
+    assert losses[-1] < 0.9 * losses[0]
