@@ -102,7 +102,7 @@ class Runner:
         arriving = self.backend(work, [tasks[i] for i in waiting]) if waiting else iter(())
         for place, result in self.progress(arriving, len(keys) - len(waiting), len(keys)):
             key = keys[waiting[place]]
-            known[key] = {"result": result}
+            known[key] = {"result": _as_stored(result)}
             if self.store is not None:
                 self.store.put(key, known[key])
         return [known[key]["result"] for key in keys]
@@ -113,9 +113,14 @@ def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:
 
 
 def _alone(work: Work, task: tuple[Any, ...]) -> Any:
-    """The result as it would come back from the store. One thread: with more, sums are taken in another order."""
+    """The work in one thread: with more, sums are taken in another order."""
     with _thread_pools().limit(limits=1):
-        return json.loads(json.dumps(work(*task), default=_plain))
+        return work(*task)
+
+
+def _as_stored(result: Any) -> Any:
+    """The result as it would come back from the store."""
+    return json.loads(json.dumps(result, default=_plain))
 
 
 def _plain(array: Any) -> Any:

@@ -9,8 +9,9 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 Floats = NDArray[np.float64]
-TOLERANCE = 0.02  # of the gradient; the objective is a log likelihood, so one unit of it is one of evidence
+TOLERANCE = 0.005  # the objective is a log likelihood: steps that gain less evidence than that are not worth taking
 MAX_ITER = 25
+FIRST_RADIUS = 5.0  # of the region that the quadratic model is trusted in
 
 
 class Path(NamedTuple):
@@ -24,6 +25,7 @@ class _Point(NamedTuple):
     """The objective at a parameter, with what its derivatives need."""
 
     value: float
+    weights: Floats  # (n, M)
     slopes: Floats  # (n, M): how the mixture moves with every score
     residual: Floats  # (n,)
 
@@ -48,7 +50,7 @@ class _Problem(NamedTuple):
         mixture = np.einsum("im,im->i", weights, self.experts)
         residual = self.response - mixture - self.linear @ theta[self.n_scores :]
         value = 0.5 * float(self.precision @ residual**2 + self.penalty @ theta**2)
-        return _Point(value, weights * (self.experts - mixture[:, None]), residual)
+        return _Point(value, weights, weights * (self.experts - mixture[:, None]), residual)
 
     def gradient(self, point: _Point, theta: Floats) -> Floats:
         pull = self.precision * point.residual
@@ -56,10 +58,25 @@ class _Problem(NamedTuple):
         return np.asarray(self.penalty * theta - np.concatenate([scores.ravel(), self.linear.T @ pull]))
 
     def curvature(self, point: _Point) -> Floats:
-        """The Gauss-Newton matrix J'J + penalty, never indefinite."""
-        scores = (point.slopes[:, :, None] * self.features[:, None, :]).reshape(len(point.slopes), -1)
-        jacobian = np.concatenate([scores, self.linear], axis=1) * np.sqrt(self.precision)[:, None]
-        matrix: Floats = jacobian.T @ jacobian
+        """The Hessian. A row adds C (x) features features', where, with slopes a, weights g and residual r,
+
+        C = precision {a a' - r (diag(a) - a g' - g a')}.
+        """
+        M, p = len(self.offset), self.features.shape[1]
+        pull = self.precision * point.residual
+        matrix = np.zeros((len(self.penalty), len(self.penalty)))
+        for m in range(M):
+            here = slice(m * p, (m + 1) * p)
+            for j in range(m + 1):
+                both = self.precision * point.slopes[:, m] * point.slopes[:, j]
+                both += pull * (point.slopes[:, m] * point.weights[:, j] + point.slopes[:, j] * point.weights[:, m])
+                if j == m:
+                    both -= pull * point.slopes[:, m]
+                matrix[here, j * p : (j + 1) * p] = (self.features * both[:, None]).T @ self.features
+            tilted = self.linear * (self.precision * point.slopes[:, m])[:, None]
+            matrix[M * p :, here] = tilted.T @ self.features
+        matrix[M * p :, M * p :] = (self.linear * self.precision[:, None]).T @ self.linear
+        matrix = np.tril(matrix) + np.tril(matrix, -1).T
         matrix[np.diag_indices_from(matrix)] += self.penalty
         return matrix
 
@@ -91,7 +108,7 @@ def gate_path(
     >>> y = np.tanh(3 * x) + 0.1 * np.cos(400 * x)
     >>> theta = gate_path(x[:, None], F, y, np.array([0.5, 0.5]), [10.0]).theta[0]
     >>> float((theta[0] - theta[1]).round(1)[0])
-    6.0
+    5.9
     """
     weight = np.ones(len(y)) if sample_weight is None else sample_weight
     columns = np.empty((len(y), 0)) if linear is None else linear
@@ -119,7 +136,17 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
             kept[key] = problem.at(theta)
         return kept[key]
 
-    options: Any = {"gtol": TOLERANCE, "maxiter": MAX_ITER, "max_trust_radius": 100.0}
+    last = [theta]
+
+    def stop_when_little_is_left(theta: Floats) -> None:
+        if (theta == last[0]).all():  # the step was rejected: that says nothing
+            return
+        gain, last[0] = value(last[0]) - value(theta), theta.copy()
+        if gain < TOLERANCE:
+            raise StopIteration
+
+    options: Any = {"gtol": TOLERANCE, "maxiter": MAX_ITER, "initial_trust_radius": FIRST_RADIUS}
+    options["max_trust_radius"] = 20.0 * FIRST_RADIUS
 
     def value(theta: Floats) -> float:
         return at(theta).value
@@ -135,7 +162,8 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
         theta,
         jac=gradient,
         hess=curvature,
-        method="trust-exact",
+        method="trust-ncg",
+        callback=stop_when_little_is_left,
         options=options,
     )
     return np.asarray(found.x)

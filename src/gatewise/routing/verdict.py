@@ -12,6 +12,7 @@ from gatewise.routing.candidates import Candidate, Kind
 
 Floats = NDArray[np.float64]
 LEVEL = 0.95
+TEST_SHARE = 0.5  # rows of the test set that the interval speaks of, over the rows that it was learned from
 ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test at this level
 
 
@@ -26,7 +27,7 @@ class Verdict:
         The aggregation weight behind each kind, with sum one.
     gain
         The share of the stack's mean squared error that the aggregate saves, as measured on held-out rows, with an
-        interval for the gain on another sample of the same size (95 %).
+        interval for the gain on a test set of half as many rows (95 %).
     p_value
         Of the one-sided test that there is no gain.
     candidate
@@ -81,14 +82,14 @@ def reach_verdict(
 
 
 def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats) -> tuple[Interval, float]:
-    """The relative gain with an interval for a new sample of the same size, and the p-value of no gain.
+    """The relative gain with an interval for a test set of half as many rows, and the p-value of no gain.
 
-    With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n of them
-    differs from D by sqrt(2) s: D +- t sqrt(2) s, all over the stack's mean loss.
+    With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n / 2 of them
+    differs from D by sqrt(3) s: D +- t sqrt(3) s, all over the stack's mean loss.
 
     >>> gain, p_value = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
     >>> [round(number, 2) for number in gain]
-    [0.1, -0.25, 0.45]
+    [0.1, -0.33, 0.53]
     """
     share = sample_weight / sample_weight.sum()
     base = float(share @ stack_losses)
@@ -100,6 +101,6 @@ def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats) -
     error = float(np.sqrt(share**2 @ (difference - mean) ** 2 * (1.0 + 1.0 / df)))
     if error == 0.0:
         return Interval(mean / base, mean / base, mean / base), float(mean <= 0.0)
-    half = float(special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(2.0) * error)
+    half = float(special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(1.0 + 1.0 / TEST_SHARE) * error)
     p_value = float(special.stdtr(df, -mean / error))
     return Interval(mean / base, (mean - half) / base, (mean + half) / base), p_value
