@@ -177,6 +177,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         check_is_fitted(self)
         return self._forecasts(checked_rows(self, X))
 
+    def candidate_forecasts(self, X: Any) -> Floats:
+        """The forecasts of all candidates, (n, S), without the shared experts."""
+        check_is_fitted(self)
+        X = checked_rows(self, X)
+        return self._router.forecasts(self._inputs.transform(X), self._forecasts(X))
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """The names of the columns of ``transform``: the experts'."""
         check_is_fitted(self)

@@ -58,3 +58,24 @@ def locality(
     for design, values in ratios.items():
         console.print(f"{design}: gatewise over {json.dumps(values)}", soft_wrap=True)
     write_json(json_file, {"rows": [asdict(row) for row in rows], "ratios": ratios})
+
+
+@app.command(epilog="Example: gatewise bench regret --reps 20")
+def regret(
+    reps: Reps = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is done so far.")] = Path("out/bench"),
+) -> None:
+    """What MoERegressor loses to the best candidate of its own list, on designs with known experts."""
+    from gatewise.experiments import regret as experiment  # noqa: PLC0415
+    from gatewise.experiments.runner import processes, Runner  # noqa: PLC0415
+    from gatewise.experiments.store import Store  # noqa: PLC0415
+    from gatewise.report.real import regret_table  # noqa: PLC0415
+
+    rows = experiment.run(
+        reps=reps, seed=seed, runner=Runner(processes(jobs), Store(out / "regret.sqlite"), show_progress)
+    )
+    console.print(regret_table(rows))
+    write_json(json_file, [asdict(row) for row in rows])

@@ -14,6 +14,7 @@ from rich.table import Table
 from gatewise.experiments.locality import LocalityRow
 from gatewise.experiments.real.goals import Goal
 from gatewise.experiments.real.summary import Errors, Standing
+from gatewise.experiments.regret import RegretRow
 from gatewise.report.style import COLOURS, RC
 
 Floats = NDArray[np.float64]
@@ -68,6 +69,18 @@ def locality_table(rows: Sequence[LocalityRow]) -> Table:
     for name in dict.fromkeys(row.competitor for row in rows):
         mine = {row.design: row for row in rows if row.competitor == name}
         table.add_row(name, *(f"{mine[d].mse:.4g}\n±{mine[d].se:.1g}" for d in designs))
+    return table
+
+
+def regret_table(rows: Sequence[RegretRow]) -> Table:
+    """The aggregate beside the best of its list; the excess in units of the noise variance over n."""
+    table = Table(title="MSE to the truth; excess = n (aggregate - best of the list) / noise variance")
+    for name in ("design", "n", "stack", "best of list", "aggregate", "single", "excess", "log S"):
+        table.add_column(name, justify="left" if name == "design" else "right")
+    for row in rows:
+        risks = (f"{value:.4f}" for value in (row.stack, row.best, row.aggregate, row.single))
+        excess = f"{row.excess:.1f} ± {row.excess_se:.1f}"
+        table.add_row(row.design, str(row.n), *risks, excess, f"{np.log(row.n_candidates):.1f}")
     return table
 
 
