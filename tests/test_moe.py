@@ -24,6 +24,7 @@ from gatewise.experts import ColumnExpert
 
 QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0))
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
+PLAIN = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
 EXPECTED_FAILURES = {
     "check_sample_weight_equivalence_on_dense_data": "folds are drawn by rows: a repeated row may be on both sides",
 }
@@ -61,7 +62,7 @@ def local(halves):
 
 
 @parametrize_with_checks(
-    [gw.MoERegressor(PAIR, gates=["linear"], random_state=0, settings=gw.MoESettings(n_orders=2, spreads=(1.0,)))],
+    [gw.MoERegressor(PLAIN, gates=["linear"], random_state=0, settings=gw.MoESettings(n_orders=2, spreads=(1.0,)))],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
 @pytest.mark.filterwarnings("ignore")

@@ -19,7 +19,7 @@ from gatewise.routing.inputs import GateInputs, Inputs
 from gatewise.routing.mixing import go_on, mix
 from gatewise.routing.regions import describe, region_table
 from gatewise.routing.spread import disagreement, Spread
-from gatewise.routing.verdict import gain_interval, reach_verdict
+from gatewise.routing.verdict import gain_interval, HeldOutLosses, no_gain_p_value, reach_verdict
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -287,7 +287,7 @@ class TestVerdict:
         rng = np.random.default_rng(0)
         stack = rng.chisquare(1, n)
         shares = np.array([0.1, 0.05, 0.85 - gate_weight, 0.0, gate_weight])
-        return reach_verdict(self.CANDIDATES, shares, stack * (1 - gain), stack, np.ones(n))
+        return reach_verdict(self.CANDIDATES, shares, HeldOutLosses(stack * (1 - gain), stack, stack, np.ones(n), 5))
 
     def test_a_gate_needs_a_gain_beyond_chance(self):
         assert self.reach(0.8, 0.1).kind == "gate"
@@ -301,14 +301,14 @@ class TestVerdict:
         for _ in range(400):
             stack = rng.chisquare(1, 300)
             own = stack * rng.uniform(0.7, 1.2, 300)
-            gain, _ = gain_interval(own[:200], stack[:200], np.ones(200))
+            gain = gain_interval(own[:200], stack[:200], np.ones(200), n_parts=200)
             hits += gain.low <= 1 - own[200:].mean() / stack[200:].mean() <= gain.high
         assert 0.92 <= hits / 400 <= 0.98
 
     def test_equal_losses_are_no_gain(self):
-        gain, p_value = gain_interval(np.ones(10), np.ones(10), np.ones(10))
-        assert gain.value == 0.0
-        assert p_value == 1.0
+        same = (np.ones(10), np.ones(10), np.ones(10))
+        assert gain_interval(*same, n_parts=5) == (0.0, 0.0, 0.0)
+        assert no_gain_p_value(*same) == 1.0
 
 
 class TestSpread:

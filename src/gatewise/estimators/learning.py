@@ -35,8 +35,8 @@ class RouterFit:
     """The list fitted on all held-out rows, its aggregation, and what both say of rows that were held out.
 
     ``rows`` (N,) are the rows that the aggregation used; ``weights`` (N, M), ``forecasts`` (N,), ``stack`` (N,) the
-    gate, the aggregate's and the convex stack's forecasts there, none of which has seen the row; ``F`` (N, M) the
-    experts' forecasts.
+    gate, the aggregate's and the convex stack's forecasts there, none of which has seen the row; ``plain`` (N,) those
+    of an aggregate without gates; ``F`` (N, M) the experts' forecasts; ``n_parts`` how many parts were held out.
     """
 
     final: FittedList
@@ -45,7 +45,9 @@ class RouterFit:
     F: Floats
     weights: Floats
     forecasts: Floats
+    plain: Floats
     stack: Floats
+    n_parts: int
 
 
 def learn(
@@ -67,11 +69,17 @@ def learn(
     setting = (log_prior(candidates), as_noise(settings.noise), settings.rate * weight[used])
     orders = _orders(data.rows[used] if in_time else None, len(used), settings.n_orders, seed)
     mixing = mix(forecasts, y[used], *setting, orders)
-    blind = mixing.online if in_time else _blind(forecasts, y[used], part, setting, orders)
+    plain = [s for s, c in enumerate(candidates) if c.kind != "gate"]
+    without = (setting[0][plain], *setting[1:])
+    if in_time:
+        blind, blind_plain = mixing.online, mix(forecasts[:, plain], y[used], *without, orders).online
+    else:
+        blind = _blind(forecasts, y[used], part, setting, orders)
+        blind_plain = _blind(forecasts[:, plain], y[used], part, without, orders)
     gates = np.concatenate([fitted.mean_weights(mixing.shares, inputs[out], data.F[out]) for fitted, out in lists])
     stack = forecasts[:, candidates.index(Candidate("stack", "convex"))]
     final = fit_on(np.arange(len(y)))
-    return RouterFit(final, mixing, data.rows[used], data.F[used], gates, blind, stack)
+    return RouterFit(final, mixing, data.rows[used], data.F[used], gates, blind, blind_plain, stack, len(lists))
 
 
 def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Rows, Rows]]:

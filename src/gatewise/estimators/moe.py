@@ -31,7 +31,7 @@ from gatewise.routing.mixing import go_on, Mixing
 from gatewise.routing.regions import region_table, RegionTable
 from gatewise.routing.settings import check_readout, MoESettings
 from gatewise.routing.spread import disagreement, Spread
-from gatewise.routing.verdict import reach_verdict, Verdict
+from gatewise.routing.verdict import HeldOutLosses, reach_verdict, Verdict
 
 Floats = NDArray[np.float64]
 NEGLIGIBLE = 1e-3  # the total share of candidates that a prediction leaves out
@@ -295,9 +295,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self._keep_mixing(fit.mixing)
         y, weight = (task.y - trained.always)[fit.rows], task.sample_weight[fit.rows]
         residual = y - fit.forecasts
-        self.verdict_: Verdict = reach_verdict(
-            self.candidates_, self.weights_, residual**2, (y - fit.stack) ** 2, weight
-        )
+        errors = HeldOutLosses(residual**2, (y - fit.plain) ** 2, (y - fit.stack) ** 2, weight, fit.n_parts)
+        self.verdict_: Verdict = reach_verdict(self.candidates_, self.weights_, errors)
         self._spread = Spread.fit(residual, disagreement(fit.weights, fit.F), weight)
         encoded = self._inputs.encode(_safe_indexing(task.X, fit.rows))
         self._regions = region_table(self._names, fit.weights, (y[:, None] - fit.F) ** 2, encoded, self._inputs.names)

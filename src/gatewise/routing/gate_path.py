@@ -145,25 +145,15 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
         if gain < TOLERANCE:
             raise StopIteration
 
-    options: Any = {"gtol": TOLERANCE, "maxiter": MAX_ITER, "initial_trust_radius": FIRST_RADIUS}
-    options["max_trust_radius"] = 20.0 * FIRST_RADIUS
-
-    def value(theta: Floats) -> float:
-        return at(theta).value
-
-    def gradient(theta: Floats) -> Floats:
-        return problem.gradient(at(theta), theta)
-
-    def curvature(theta: Floats) -> Floats:
-        return problem.curvature(at(theta))
-
-    found = minimize(
-        value,
-        theta,
-        jac=gradient,
-        hess=curvature,
-        method="trust-ncg",
-        callback=stop_when_little_is_left,
-        options=options,
-    )
+    keywords: Any = {
+        "method": "trust-ncg",
+        "callback": stop_when_little_is_left,
+        "options": {
+            "gtol": TOLERANCE,
+            "maxiter": MAX_ITER,
+            "initial_trust_radius": FIRST_RADIUS,
+            "max_trust_radius": 20.0 * FIRST_RADIUS,
+        },
+    }
+    found = minimize(value, theta, jac=gradient, hess=curvature, **keywords)
     return np.asarray(found.x)

@@ -29,7 +29,7 @@ class Verdict:
         The share of the stack's mean squared error that the aggregate saves, as measured on held-out rows, with an
         interval for the gain on a test set of half as many rows (95 %).
     p_value
-        Of the one-sided test that there is no gain.
+        Of the one-sided test that gates add nothing to the plain answers, single experts and stacks.
     candidate
         The candidate with the largest weight among the kind that was found.
     """
@@ -60,15 +60,29 @@ class Verdict:
         return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}"
 
 
-def reach_verdict(
-    candidates: tuple[Candidate, ...], shares: Floats, losses: Floats, stack_losses: Floats, sample_weight: Floats
-) -> Verdict:
-    """The verdict from the shares (S,) and the held-out squared errors (n,) of the aggregate and of the stack.
+@dataclass(frozen=True, eq=False)
+class HeldOutLosses:
+    """Squared errors (n,) of held-out rows: of the aggregate, of one without gates, and of the convex stack.
 
-    A gate is named only if the aggregate beats the stack beyond chance; otherwise the single experts and the stacks
-    are compared by their weight.
+    ``n_parts`` is the number of parts that were held out: losses in one part share the fits that made them.
     """
-    gain, p_value = gain_interval(losses, stack_losses, sample_weight)
+
+    aggregate: Floats
+    plain: Floats
+    stack: Floats
+    sample_weight: Floats
+    n_parts: int
+
+
+def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: HeldOutLosses) -> Verdict:
+    """The verdict from the shares (S,) and the held-out losses.
+
+    A gate is named only if the aggregate beats an aggregate of the plain answers beyond chance; otherwise the single
+    experts and the stacks are compared by their weight.
+    """
+    weight = losses.sample_weight
+    gain = gain_interval(losses.aggregate, losses.stack, weight, losses.n_parts)
+    p_value = no_gain_p_value(losses.aggregate, losses.plain, weight)
     totals = {
         kind: sum(shares[s] for s, c in enumerate(candidates) if c.kind == kind)
         for kind in ("single", "stack", "gate")
@@ -81,26 +95,35 @@ def reach_verdict(
     return Verdict(best.kind, best.name, best.k, weights, gain, p_value, str(best))
 
 
-def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats) -> tuple[Interval, float]:
-    """The relative gain with an interval for a test set of half as many rows, and the p-value of no gain.
+def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n_parts: int) -> Interval:
+    """The relative gain over the stack, with an interval for a test set of half as many rows.
 
     With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n / 2 of them
-    differs from D by sqrt(3) s: D +- t sqrt(3) s, all over the stack's mean loss.
+    differs from D by sqrt(3) s: D +- t sqrt(3) s, all over the stack's mean loss. t has n_parts - 1 degrees of
+    freedom, as the losses of a part come from one fit.
 
-    >>> gain, p_value = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
+    >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3), n_parts=3)
     >>> [round(number, 2) for number in gain]
     [0.1, -0.33, 0.53]
     """
-    share = sample_weight / sample_weight.sum()
-    base = float(share @ stack_losses)
+    base = float(np.average(stack_losses, weights=sample_weight))
     if base == 0.0 or len(losses) < 2:
-        return Interval(0.0, -np.inf, np.inf), 1.0
-    difference = stack_losses - losses
-    mean = float(share @ difference)
-    df = max(1.0 / float(share @ share) - 1.0, 1.0)
-    error = float(np.sqrt(share**2 @ (difference - mean) ** 2 * (1.0 + 1.0 / df)))
-    if error == 0.0:
-        return Interval(mean / base, mean / base, mean / base), float(mean <= 0.0)
-    half = float(special.stdtrit(df, 0.5 + LEVEL / 2) * np.sqrt(1.0 + 1.0 / TEST_SHARE) * error)
-    p_value = float(special.stdtr(df, -mean / error))
-    return Interval(mean / base, (mean - half) / base, (mean + half) / base), p_value
+        return Interval(0.0, -np.inf, np.inf)
+    mean, error = _mean_and_error(stack_losses - losses, sample_weight)
+    half = float(special.stdtrit(max(n_parts - 1, 1), 0.5 + LEVEL / 2) * np.sqrt(1.0 + 1.0 / TEST_SHARE) * error)
+    return Interval(mean / base, (mean - half) / base, (mean + half) / base)
+
+
+def no_gain_p_value(losses: Floats, other_losses: Floats, sample_weight: Floats) -> float:
+    """One-sided p-value of the null that these losses are not smaller in the mean."""
+    if len(losses) < 2:
+        return 1.0
+    mean, error = _mean_and_error(other_losses - losses, sample_weight)
+    return float(special.ndtr(-mean / error)) if error > 0.0 else float(mean <= 0.0)
+
+
+def _mean_and_error(values: Floats, sample_weight: Floats) -> tuple[float, float]:
+    share = sample_weight / sample_weight.sum()
+    mean = float(share @ values)
+    small = 1.0 / max(1.0 - float(share @ share), 1e-12)  # n / (n - 1) for equal weights
+    return mean, float(np.sqrt(small * (share**2 @ (values - mean) ** 2)))
