@@ -136,6 +136,15 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
             kept[key] = problem.at(theta)
         return kept[key]
 
+    def value(theta: Floats) -> float:
+        return at(theta).value
+
+    def gradient(theta: Floats) -> Floats:
+        return problem.gradient(at(theta), theta)
+
+    def curvature(theta: Floats) -> Floats:
+        return problem.curvature(at(theta))
+
     last = [theta]
 
     def stop_when_little_is_left(theta: Floats) -> None:
