@@ -145,13 +145,13 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
     def curvature(theta: Floats) -> Floats:
         return problem.curvature(at(theta))
 
-    last = [theta]
+    last: list[Any] = [theta, value(theta)]
 
     def stop_when_little_is_left(theta: Floats) -> None:
         if (theta == last[0]).all():  # the step was rejected: that says nothing
             return
-        gain, last[0] = value(last[0]) - value(theta), theta.copy()
-        if gain < TOLERANCE:
+        before, last[:] = last[1], [theta.copy(), value(theta)]
+        if before - last[1] < TOLERANCE:
             raise StopIteration
 
     keywords: Any = {
