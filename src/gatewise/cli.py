@@ -15,6 +15,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 import gatewise
 from gatewise.report.bench_commands import app as bench
 from gatewise.report.reproduce_commands import app as reproduce
+from gatewise.commands.model import model_app
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(bench, name="bench")
+app.add_typer(model_app)
 console = Console()
 
 
@@ -38,6 +40,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     """Learns where each model is right."""
 
@@ -88,13 +91,17 @@ def verify(
 
 
 def main() -> None:
-    """Run the command line; bad input is one line and exit code 2."""
+    """Run the command line; bad input is one line and exit code 2. ``--debug`` may stand anywhere."""
+    given = sys.argv[1:]
     try:
-        app()
-    except (ValueError, OSError) as error:
+        app(args=[word for word in given if word != "--debug"])
+    except (ValueError, OSError, RuntimeError) as error:
+        if "--debug" in given:
+            raise
         sys.exit(_complain(error))
 
 
 def _complain(error: Exception) -> int:
-    print(f"gatewise: {error}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
+    message = " ".join(str(error).split()) or type(error).__name__
+    print(f"gatewise: {message}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
     return 2

@@ -1,0 +1,1 @@
+"""Groups of commands, one file each; `gatewise.cli` puts them together."""

@@ -1,0 +1,72 @@
+"""``gatewise fit | predict | report``: from a file to a model, predictions and a page."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+model_app = typer.Typer()
+console, messages = Console(highlight=False, soft_wrap=True), Console(stderr=True)
+
+Data = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
+
+
+@model_app.command(
+    epilog="Examples:\n\n"
+    "gatewise fit houses.csv --target price --out price.skops\n\n"
+    "gatewise fit sales.parquet --target units --pool pool.toml --drop id --jobs 2"
+)
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Where the model goes; its facts go beside it, as JSON.")] = Path(
+        "model.skops"
+    ),
+    pool: Annotated[Path | None, typer.Option(help="A TOML file that names the experts.")] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    test: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of rows held back for the score.")] = 0.2,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes what is held back, and the fit.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes for the experts.")] = 1,
+) -> None:
+    """Fit a pool of experts and the gate between them to a table; score it; save it."""
+    from gatewise.report.model import score_table  # noqa: PLC0415 - `gatewise --help` need not wait for these
+    from gatewise.workbench import fitting, model_file, tables  # noqa: PLC0415
+
+    table = tables.training_table(tables.read_frame(data), target, drop or ())
+    model = fitting.build(table, pool, seed, jobs)
+    for note in table.notes:
+        messages.print(note, highlight=False)
+    with messages.status(f"scoring on {test:.0%} of {len(table.y)} rows"):
+        trial = fitting.run_trial(model, table, test, seed)
+    with messages.status(f"fitting to all {len(table.y)} rows"):
+        saved = fitting.fit_table(model, table, trial)
+    if trial is not None:
+        console.print(score_table(trial, target))
+    console.print(str(saved.model.verdict_), markup=False)
+    console.print(f"model: {model_file.save_model(saved, out)}", markup=False)
+    facts = out.with_suffix(".json")
+    facts.write_text(json.dumps(saved.facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    console.print(f"facts: {facts}", markup=False)
+
+
+@model_app.command(
+    epilog="Examples:\n\n"
+    "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
+    "gatewise predict price.skops new-houses.csv --out prices.parquet --weights --std"
+)
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="CSV, or Parquet by its ending: one row for each row of the data.")],
+    weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every expert.")] = False,
+    std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of the error.")] = False,
+) -> None:
+    """Predict the rows of a table by a fitted model."""
+    from gatewise.workbench import model_file, predicting, tables  # noqa: PLC0415
+
+    saved = model_file.load_model(model)
+    answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
+    console.print(f"{len(answer)} predictions: {tables.write_frame(answer, out)}", markup=False)
