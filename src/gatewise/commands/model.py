@@ -70,3 +70,19 @@ def predict(
     saved = model_file.load_model(model)
     answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
     console.print(f"{len(answer)} predictions: {tables.write_frame(answer, out)}", markup=False)
+
+
+@model_app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
+def report(
+    model: Model,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+) -> None:
+    """Explain a fitted model on a table that has the target: one page, which needs no network."""
+    from gatewise.report.page import write_page  # noqa: PLC0415
+    from gatewise.workbench import findings, model_file, tables  # noqa: PLC0415
+
+    saved = model_file.load_model(model)
+    with messages.status("asking the model"):
+        found = findings.find(saved, tables.read_frame(data))
+    console.print(f"page: {write_page(found, out, model.name, data.name)}", markup=False)

@@ -13,8 +13,8 @@ class OutOfFold:
     """One entry for each time that a row was held out, N in all.
 
     ``rows`` (N,) are the rows of the fit and ``y`` (N,) their responses; ``F`` (N, M) the experts' forecasts,
-    ``weights`` (N, M) the gate's weights, ``forecasts`` (N,) and ``stack`` (N,) the aggregate's and the convex stack's
-    forecasts. Nothing of an entry was fitted on its row, but that the candidates' shares in ``weights`` saw all rows.
+    ``weights`` (N, M) the gate's weights, ``forecasts`` and ``stack`` (N,) those of the aggregate and of the convex
+    stack. Nothing of an entry was fitted on its row, but that the candidates' shares in ``weights`` saw all rows.
     """
 
     rows: NDArray[np.intp]

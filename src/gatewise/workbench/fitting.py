@@ -9,28 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.estimators import MoERegressor
-from gatewise.geometry import Interval
-from gatewise.routing.verdict import gain_interval
 from gatewise.workbench.model_file import SavedModel, versions
 from gatewise.workbench.pool import make_experts
 from gatewise.workbench.pool_file import read_pool
+from gatewise.workbench.scores import compare, Score
 from gatewise.workbench.tables import row_keys, Table
 
 Floats = NDArray[np.float64]
 LEAST_ROWS = 5
-
-
-@dataclass(frozen=True)
-class Score:
-    """The error of one way to predict on rows that were held back, and by how much Gatewise is better.
-
-    ``gain`` is the share of its mean squared error that Gatewise saves, with a 95 % interval for another sample of
-    as many rows; None for Gatewise itself.
-    """
-
-    method: str
-    rmse: float
-    gain: Interval | None
 
 
 @dataclass(frozen=True)
@@ -66,18 +52,11 @@ def run_trial(model: Any, table: Table, share: float, seed: int) -> Trial | None
 
 
 def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
-    """The errors on rows that the model has not seen: Gatewise, the convex stack, every expert."""
-    names = list(model.get_feature_names_out())
+    """The errors on rows that the model has not seen."""
     F = model.transform(X)
-    forecasts = {"gatewise": model.predict(X), "convex stack": F @ model.stack_weights_}
-    forecasts.update((f"{name} alone", F[:, m]) for m, name in enumerate(names))
-    losses = {method: (y - forecast) ** 2 for method, forecast in forecasts.items()}
-    ours = losses["gatewise"]
-    scores = [
-        Score(method, float(np.sqrt(loss.mean())), None if loss is ours else _gain(ours, loss))
-        for method, loss in losses.items()
-    ]
-    return Trial(n_train, len(y), best_single(model), tuple(scores))
+    names = [str(name) for name in model.get_feature_names_out()]
+    scores = compare(y, model.predict(X), F @ model.stack_weights_, F, names)
+    return Trial(n_train, len(y), best_single(model), scores)
 
 
 def best_single(model: Any) -> str:
@@ -99,11 +78,6 @@ def fit_table(model: Any, table: Table, trial: Trial | None) -> SavedModel:
         **fitted.report(),
     }
     return SavedModel(fitted, table.target, table.columns, row_keys(table.X, table.y), _plain(facts))
-
-
-def _gain(ours: Floats, other: Floats) -> Interval:
-    gain = gain_interval(ours, other, np.ones(len(ours)))[0]
-    return gain._replace(high=min(gain.high, 1.0))  # nothing saves more than all of it
 
 
 def _plain(value: Any) -> Any:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 import gatewise
 from gatewise.estimators import MoERegressor
+from gatewise.workbench.audit import check_trees, strangers
 from gatewise.workbench.tables import ColumnKind
-from gatewise.workbench.trusted import check_trees, strangers, TYPES
+from gatewise.workbench.trusted import TYPES
 
 FORMAT = 1
 STAMP = "gatewise.json"
@@ -59,7 +60,7 @@ def save_model(saved: SavedModel, path: Path) -> Path:
 
 
 def load_model(path: Path) -> SavedModel:
-    """Read a model file. Its version is checked first, then its types against a fixed list; only then is it loaded."""
+    """Read a model file. First its version is checked, then its types against a fixed list, then it is loaded."""
     import skops.io  # noqa: PLC0415
 
     path = Path(path)
