@@ -11,7 +11,7 @@ import numpy as np
 import gatewise
 from gatewise.report import page_sections as sections
 from gatewise.report.html import element, Html, join, raw
-from gatewise.report.page_parts import swatch
+from gatewise.report.page_parts import expert, swatch
 from gatewise.workbench.findings import Findings
 
 MOST_ROWS = 1000
@@ -125,7 +125,7 @@ def _cells(findings: Findings, i: int, inputs: list[str]) -> list[Html]:
     cells = [_number(int(evidence.place[i]) + 1, "d")]
     cells += [_number(value, ".5g") for value in (y, forecast, forecast - y)]
     leader = int(evidence.weights[i].argmax())
-    cells.append(element("td", swatch(leader), evidence.names[leader]))
+    cells.append(element("td", expert(evidence.names, evidence.names[leader])))
     cells += [_number(float(weight), ".2f") for weight in evidence.weights[i]]
     for name in inputs:
         value = evidence.X[name].iloc[i]

@@ -1,13 +1,23 @@
 """The six questions of the page, each answered in words, tables and plots."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from gatewise.geometry import Interval
 from gatewise.report import page_plots as plots
 from gatewise.report.html import element, Html, join
-from gatewise.report.page_parts import figures, interval, number, p_text, percent, root, swatch, table
+from gatewise.report.page_parts import (
+    beside,
+    DASH,
+    expert,
+    figures,
+    interval,
+    NBSP,
+    number,
+    p_text,
+    p_words,
+    percent,
+    root,
+    table,
+)
 from gatewise.workbench.findings import BAND, Findings
 from gatewise.workbench.scores import OURS, STACK
 from gatewise.workbench.telling import SHOWN, WORTH
@@ -17,7 +27,6 @@ MOST_CANDIDATES = 10
 
 def pays(findings: Findings) -> Html:
     """Does gating pay here, and by how much?"""
-    stack = next(score for score in findings.scores if score.method == STACK)
     best = min(score.rmse for score in findings.scores)
     rows = [
         [
@@ -28,27 +37,30 @@ def pays(findings: Findings) -> Html:
         ]
         for score in findings.scores
     ]
-    bold = [score.rmse == best for score in findings.scores]
-    gain = stack.gain or Interval(0.0, -np.inf, np.inf)
-    yes = findings.verdict.gates
+    scores = table(
+        ["method", "RMSE", "squared error saved (95 %)", "p, no gain"],
+        rows,
+        bold=[score.rmse == best for score in findings.scores],
+        note="RMSE in units of the target; squared error that Gatewise saves, with the interval for its gain on "
+        "another sample of as many rows.",
+    )
+    text = "Share of the squared error that Gatewise saves against each rival; filled where the interval excludes 0."
     return join(
-        element(
-            "p",
-            f"{'Yes' if yes else 'No'}: {findings.verdict.describe()}. On these rows Gatewise saves {percent(gain)} "
-            "of the mean squared error of the best fixed weights, the convex stack.",
-            class_="answer",
-        ),
+        element("p", _pays_words(findings), class_="answer"),
         element("p", _verdict_words(findings)),
-        table(
-            ["method", "RMSE", "squared error saved by Gatewise (95 %)", "p, no gain"],
-            rows,
-            bold=bold,
-            caption="RMSE in units of the target. The intervals are for the gain on another sample of as many rows.",
-        ),
+        beside(scores, figures((plots.gain_plot(findings), text))),
         _held_back(findings),
-        figures((plots.gain_plot(findings), "Share of the squared error that Gatewise saves against each rival, with "
-                 "95 % intervals; filled where the interval leaves out zero.")),
-    )  # fmt: skip
+    )
+
+
+def _pays_words(findings: Findings) -> str:
+    stack = next(score for score in findings.scores if score.method == STACK)
+    value, low, high = (100.0 * end for end in stack.gain or (np.nan,) * 3)
+    return (
+        f"{'Yes' if findings.verdict.gates else 'No'}: {findings.verdict.describe()}. On these rows Gatewise saves "
+        f"{value:.1f}{NBSP}% of the mean squared error of the best fixed weights, the convex stack "
+        f"(95{NBSP}% interval: {low:.1f} to {high:.1f})."
+    )
 
 
 def _verdict_words(findings: Findings) -> str:
@@ -56,7 +68,7 @@ def _verdict_words(findings: Findings) -> str:
     named = "passed" if findings.verdict.gates else "did not pass"
     return (
         f"A gate is named only if it beats the stack on held-out rows of the fit by a test at 5 %; it {named} "
-        f"(p = {p_text(findings.verdict.p_value)}). Weight of each kind of answer in the aggregate: {kinds}."
+        f"({p_words(findings.verdict.p_value)}). Weight of each kind of answer in the aggregate: {kinds}."
     )
 
 
@@ -83,12 +95,12 @@ def where(findings: Findings) -> Html:
     parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
     rows = [
         [
-            _expert(names, row.expert),
+            expert(names, row.expert),
             f"{row.share:.0%}",
             f"{row.mean_weight:.2f}",
             root(row.loss.value),
-            join(_expert(names, row.runner_up), f" {root(row.runner_up_loss.value)}"),
-            element("span", row.description),
+            join(expert(names, row.runner_up), f" {root(row.runner_up_loss.value)}") if row.share > 0 else DASH,
+            element("div", row.description, class_="words"),
         ]
         for row in regions
     ]
@@ -100,7 +112,7 @@ def where(findings: Findings) -> Html:
             ["expert", "leads", "mean weight", "RMSE there", "runner-up, RMSE there", "region in words"],
             rows,
             words={4, 5},
-            caption=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
+            note=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
             "the rows; missing values count as the column's median.",
         ),
     )
@@ -138,12 +150,11 @@ def real(findings: Findings) -> Html:
     found, names = findings.specialization, findings.evidence.names
     if found is None:
         return element("p", "There is one expert only.", class_="answer")
-    special = ", ".join(names[m] for m in found.special)
     rows = [
         [
-            _expert(names, names[one.expert]),
+            expert(names, names[one.expert]),
             one.n_rows,
-            _expert(names, names[one.runner_up]),
+            expert(names, names[one.runner_up]),
             interval(one.advantage),
             interval(one.excess),
             p_text(one.adjusted) if one.tested else "too few rows",
@@ -151,25 +162,40 @@ def real(findings: Findings) -> Html:
         ]
         for one in found.experts
     ]
-    answer = f"Shown for {special}." if special else "Not shown for any expert: where each leads may be luck."
+    heads = ["expert", "test rows that chose it", "runner-up", "advantage there", "beyond that everywhere"]
+    text = "By how much the advantage where chosen exceeds that over all rows; filled: shown to be special."
     return join(
-        element("p", answer, class_="answer"),
+        element("p", _real_words(findings), class_="answer"),
         element(
             "p",
             "An expert is a specialist if its advantage over the runner-up, in squared error, is larger where the "
             "gate chooses it than over all rows, and positive there. One random half of the rows names the "
-            "runner-up, the other half tests; the false discovery rate over experts is kept at 5 %. No loss is from a fit that "
-            "saw its row, and neither is the gate that chose the expert.",
+            "runner-up, the other half tests; the false discovery rate over experts is kept at 5 %. No expert and "
+            "no gate was fitted on the row that it is judged by; the shares of the candidates, a handful of numbers, "
+            "come from all rows of the fit.",
         ),
         table(
-            ["expert", "test rows that chose it", "runner-up", "advantage there", "beyond that everywhere",
-             "adjusted p", "special"],
+            [*heads, "adjusted p", "special"],
             rows,
-            caption="Advantages in squared units of the target, with 95 % intervals.",
+            words={2},
+            note="Advantages in squared units of the target, with 95 % intervals.",
         ),
-        figures((plots.advantage_plot(findings), "By how much the advantage where chosen exceeds that over all rows; "
-                 "filled: shown to be special.")),
-    )  # fmt: skip
+        figures((plots.advantage_plot(findings), text)) if any(one.tested for one in found.experts) else None,
+    )
+
+
+def _real_words(findings: Findings) -> str:
+    found, names = findings.specialization, findings.evidence.names
+    if found is None:
+        return "There is one expert only."
+    tested = [names[one.expert] for one in found.experts if one.tested]
+    special = [names[m] for m in found.special]
+    if not tested:
+        return "Nothing to test: no expert has enough rows that chose it, and enough that did not."
+    if not special:
+        return f"Not shown for any of the {len(tested)} that could be tested: where they lead may be luck."
+    others = [name for name in tested if name not in special]
+    return f"Yes for {', '.join(special)}." + (f" Not shown for {', '.join(others)}." if others else "")
 
 
 def how_many(findings: Findings) -> Html:
@@ -192,13 +218,15 @@ def how_many(findings: Findings) -> Html:
             f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: beyond, no "
             "gain of 1 % is sure.",
         ),
-        table(
-            ["experts", "RMSE", "extra squared error (95 %)"],
-            [[one.k, number(one.rmse), percent(one.excess)] for one in findings.active],
-            caption="Against the gate with all experts. The correction that some candidates add to the mixture is "
-            "left out here.",
+        beside(
+            table(
+                ["experts", "RMSE", "extra squared error (95 %)"],
+                [[one.k, number(one.rmse), percent(one.excess)] for one in findings.active],
+                note="Against the gate with all experts. The correction that some candidates add to the mixture "
+                "is left out here.",
+            ),
+            figures((plots.active_plot(findings), "Extra squared error by the number of experts, 95 % intervals.")),
         ),
-        figures((plots.active_plot(findings), "Extra squared error by the number of experts, with 95 % intervals.")),
     )
 
 
@@ -222,14 +250,15 @@ def how_sure(findings: Findings) -> Html:
             f"averages {len(findings.candidates)} candidates; their weights are as spread as those of "
             f"{effective:.1f} equal ones.",
         ),
-        figures(
-            (plots.margin_plot(findings), "How far the first expert is ahead of the second; the band is shaded.")
-        ),
-        table(
-            ["candidate", "weight", "held-out RMSE"],
-            [[one.candidate, f"{one.weight:.3f}", number(one.rmse)] for one in shown],
-            words={0},
-            caption=f"The candidates of largest weight.{more}",
+        beside(
+            table(
+                ["candidate", "weight", "held-out RMSE"],
+                [[one.candidate, f"{one.weight:.3f}", number(one.rmse)] for one in shown],
+                note=f"The candidates of largest weight.{more}",
+            ),
+            figures(
+                (plots.margin_plot(findings), "How far the first expert is ahead of the second; the band is shaded.")
+            ),
         ),
     )
 
@@ -239,10 +268,5 @@ def _method(findings: Findings, method: str) -> Html:
     best = " (best single in the fit)" if method == f"{findings.best_single} alone" else ""
     for name in names:
         if method == f"{name} alone":
-            return join(_expert(names, name), " alone", best)
+            return join(expert(names, name), " alone", best)
     return join(method)
-
-
-def _expert(names: Sequence[str], name: str) -> Html:
-    """The expert's name beside its colour."""
-    return join(swatch(list(names).index(name)), name)

@@ -141,4 +141,6 @@ def _words(ranges: dict[int, tuple[float, float]], names: Sequence[str]) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else "-"
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.3g}"
