@@ -14,8 +14,10 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 
 import gatewise
 from gatewise.report.bench_commands import app as bench
+from gatewise.report.model_commands import app as model
+from gatewise.report.model_commands import demo_page
 from gatewise.report.reproduce_commands import app as reproduce
-from gatewise.commands.model import model_app
+from gatewise.report.terminal import show_path
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -25,7 +27,7 @@ app = typer.Typer(
 )
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(bench, name="bench")
-app.add_typer(model_app)
+app.add_typer(model)
 console = Console()
 
 
@@ -47,10 +49,10 @@ def root(
 
 @app.command(epilog="Example: gatewise demo --out out")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("out"),
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the table as JSON, too.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for all that it makes.")] = Path("out"),
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the first table as JSON, too.")] = None,
 ) -> None:
-    """Learn routers on one of the paper's designs: a table and a figure."""
+    """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
     from gatewise.experiments.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
     from gatewise.report.demo import demo_figure, demo_table  # noqa: PLC0415
 
@@ -59,7 +61,8 @@ def demo(
     console.print(demo_table(result))
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in result.rows], indent=2) + "\n")
-    console.print(f"figure: {demo_figure(result, out / 'demo.png')}", soft_wrap=True, highlight=False)
+    show_path(demo_figure(result, out / "demo.png"))
+    demo_page(out)
 
 
 @app.command(epilog="Example: gatewise verify --quick --only thm:metric_entropy")

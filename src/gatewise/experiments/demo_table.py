@@ -1,8 +1,11 @@
 """The demonstration's table: temperatures at stations and three forecasts of them, each right in its own places."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from gatewise.workbench.tables import write_frame
 
 POOL = """\
 # The experts of the demonstration: three forecasts that are columns of the table, and one model that is fitted.
@@ -52,3 +55,10 @@ def make_table(n: int = 1000, seed: int = 0) -> Any:
         table[f"forecast_{name}"] = (truth + spread * rng.normal(size=n)).round(1)
     table[TARGET] = (truth + 0.3 * rng.normal(size=n)).round(1)
     return pd.DataFrame(table)
+
+
+def write_files(folder: Path) -> tuple[Path, Path]:
+    """Write the table and the pool into a folder; their paths."""
+    data, pool = write_frame(make_table(), folder / "demo.csv"), folder / "demo-pool.toml"
+    pool.write_text(POOL, encoding="utf-8")
+    return data, pool

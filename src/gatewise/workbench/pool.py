@@ -67,6 +67,17 @@ def boosting(n_categorical: int = 0) -> HistGradientBoostingRegressor:
     return HistGradientBoostingRegressor(categorical_features=list(range(n_categorical)), random_state=0)
 
 
+def core_experts() -> list[tuple[str, Any]]:
+    """The same five without an encoding, for a matrix that `scaled_inputs` has made."""
+    return [
+        ("ridge", ridge()),
+        ("knn", neighbours()),
+        ("svm", support_vectors()),
+        ("forest", forest()),
+        ("boosting", boosting()),
+    ]
+
+
 def make_experts(X: Any) -> list[tuple[str, Any]]:
     """Names and unfitted pipelines for the columns of a data frame."""
     numbers, text = numeric_columns(X), text_columns(X)

@@ -2,19 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-model_app = typer.Typer()
+app = typer.Typer()
 console, messages = Console(highlight=False, soft_wrap=True), Console(stderr=True)
 
 Data = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
 
 
-@model_app.command(
+@app.command(
     epilog="Examples:\n\n"
     "gatewise fit houses.csv --target price --out price.skops\n\n"
     "gatewise fit sales.parquet --target units --pool pool.toml --drop id --jobs 2"
@@ -32,27 +32,37 @@ def fit(
     jobs: Annotated[int, typer.Option(help="Processes for the experts.")] = 1,
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
-    from gatewise.report.model import score_table  # noqa: PLC0415 - `gatewise --help` need not wait for these
-    from gatewise.workbench import fitting, model_file, tables  # noqa: PLC0415
+    from gatewise.workbench import tables  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
-    table = tables.training_table(tables.read_frame(data), target, drop or ())
+    fit_and_save(tables.training_table(tables.read_frame(data), target, drop or ()), pool, out, test, seed, jobs)
+
+
+def fit_and_save(table: Any, pool: Path | None, out: Path, test: float = 0.2, seed: int = 0, jobs: int = 1) -> Any:
+    """Score on rows held back, fit to all, save model and facts, and say what came out; the saved model."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415
+
+    from gatewise.report.model import score_table  # noqa: PLC0415
+    from gatewise.workbench import fitting, model_file  # noqa: PLC0415
+
     model = fitting.build(table, pool, seed, jobs)
     for note in table.notes:
-        messages.print(note, highlight=False)
-    with messages.status(f"scoring on {test:.0%} of {len(table.y)} rows"):
-        trial = fitting.run_trial(model, table, test, seed)
-    with messages.status(f"fitting to all {len(table.y)} rows"):
-        saved = fitting.fit_table(model, table, trial)
+        messages.print(note, highlight=False, markup=False)
+    with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would only wait for each other
+        with messages.status(f"scoring on {test:.0%} of {len(table.y)} rows"):
+            trial = fitting.run_trial(model, table, test, seed)
+        with messages.status(f"fitting to all {len(table.y)} rows"):
+            saved = fitting.fit_table(model, table, trial)
     if trial is not None:
-        console.print(score_table(trial, target))
+        console.print(score_table(trial, table.target))
     console.print(str(saved.model.verdict_), markup=False)
     console.print(f"model: {model_file.save_model(saved, out)}", markup=False)
     facts = out.with_suffix(".json")
     facts.write_text(json.dumps(saved.facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
     console.print(f"facts: {facts}", markup=False)
+    return saved
 
 
-@model_app.command(
+@app.command(
     epilog="Examples:\n\n"
     "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
     "gatewise predict price.skops new-houses.csv --out prices.parquet --weights --std"
@@ -72,17 +82,36 @@ def predict(
     console.print(f"{len(answer)} predictions: {tables.write_frame(answer, out)}", markup=False)
 
 
-@model_app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
+@app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
 def report(
     model: Model,
     data: Data,
     out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
 ) -> None:
     """Explain a fitted model on a table that has the target: one page, which needs no network."""
-    from gatewise.report.page import write_page  # noqa: PLC0415
-    from gatewise.workbench import findings, model_file, tables  # noqa: PLC0415
+    from gatewise.workbench import model_file, tables  # noqa: PLC0415
 
-    saved = model_file.load_model(model)
+    show_page(model_file.load_model(model), tables.read_frame(data), out, model.name, data.name)
+
+
+def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> None:
+    """Write the page of a saved model and say where it is."""
+    from gatewise.report.page import write_page  # noqa: PLC0415
+    from gatewise.workbench import findings  # noqa: PLC0415
+
     with messages.status("asking the model"):
-        found = findings.find(saved, tables.read_frame(data))
-    console.print(f"page: {write_page(found, out, model.name, data.name)}", markup=False)
+        found = findings.find(saved, frame)
+    console.print(f"page: {write_page(found, out, model, data)}", markup=False)
+
+
+def demo_page(out: Path) -> None:
+    """Fit, predict and explain on the demonstration's table; everything it makes lies in the folder ``out``."""
+    from gatewise.experiments import demo_table  # noqa: PLC0415
+    from gatewise.workbench import predicting, tables  # noqa: PLC0415
+
+    data, pool = demo_table.write_files(out)
+    frame = tables.read_frame(data)
+    saved = fit_and_save(tables.training_table(frame, demo_table.TARGET), pool, out / "demo.skops")
+    answer = predicting.predict_frame(saved, frame, weights=True, std=True)
+    console.print(f"predictions: {tables.write_frame(answer, out / 'demo-predictions.csv')}", markup=False)
+    show_page(saved, frame, out / "demo.html", "demo.skops", data.name)

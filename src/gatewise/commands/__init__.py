@@ -1,1 +1,0 @@
-"""Groups of commands, one file each; `gatewise.cli` puts them together."""
