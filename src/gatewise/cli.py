@@ -25,9 +25,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(model)
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(bench, name="bench")
-app.add_typer(model)
 console = Console()
 
 
@@ -37,7 +37,13 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(
+    epilog="Examples:\n\n"
+    "gatewise demo\n\n"
+    "gatewise fit houses.csv --target price --out price.skops\n\n"
+    "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
+    "gatewise report price.skops houses.csv --out price.html"
+)
 def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)

@@ -7,8 +7,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from gatewise.report.terminal import console, Jobs
+
 app = typer.Typer()
-console, messages = Console(highlight=False, soft_wrap=True), Console(stderr=True)
+messages = Console(stderr=True, highlight=False)
 
 Data = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
@@ -29,7 +31,7 @@ def fit(
     drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
     test: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of rows held back for the score.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Fixes what is held back, and the fit.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes for the experts.")] = 1,
+    jobs: Jobs = 1,
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
     from gatewise.workbench import tables  # noqa: PLC0415 - `gatewise --help` need not wait for it
@@ -46,7 +48,7 @@ def fit_and_save(table: Any, pool: Path | None, out: Path, test: float = 0.2, se
 
     model = fitting.build(table, pool, seed, jobs)
     for note in table.notes:
-        messages.print(note, highlight=False, markup=False)
+        messages.print(note, markup=False, soft_wrap=True)
     with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would only wait for each other
         with messages.status(f"scoring on {test:.0%} of {len(table.y)} rows"):
             trial = fitting.run_trial(model, table, test, seed)
@@ -54,11 +56,11 @@ def fit_and_save(table: Any, pool: Path | None, out: Path, test: float = 0.2, se
             saved = fitting.fit_table(model, table, trial)
     if trial is not None:
         console.print(score_table(trial, table.target))
-    console.print(str(saved.model.verdict_), markup=False)
-    console.print(f"model: {model_file.save_model(saved, out)}", markup=False)
+    _say(str(saved.model.verdict_))
+    _say(f"model: {model_file.save_model(saved, out)}")
     facts = out.with_suffix(".json")
     facts.write_text(json.dumps(saved.facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    console.print(f"facts: {facts}", markup=False)
+    _say(f"facts: {facts}")
     return saved
 
 
@@ -79,7 +81,7 @@ def predict(
 
     saved = model_file.load_model(model)
     answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
-    console.print(f"{len(answer)} predictions: {tables.write_frame(answer, out)}", markup=False)
+    _say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
 
 
 @app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
@@ -101,7 +103,7 @@ def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> None:
 
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
-    console.print(f"page: {write_page(found, out, model, data)}", markup=False)
+    _say(f"page: {write_page(found, out, model, data)}")
 
 
 def demo_page(out: Path) -> None:
@@ -113,5 +115,12 @@ def demo_page(out: Path) -> None:
     frame = tables.read_frame(data)
     saved = fit_and_save(tables.training_table(frame, demo_table.TARGET), pool, out / "demo.skops")
     answer = predicting.predict_frame(saved, frame, weights=True, std=True)
-    console.print(f"predictions: {tables.write_frame(answer, out / 'demo-predictions.csv')}", markup=False)
+    console.print(
+        f"predictions: {tables.write_frame(answer, out / 'demo-predictions.csv')}", markup=False, soft_wrap=True
+    )
     show_page(saved, frame, out / "demo.html", "demo.skops", data.name)
+
+
+def _say(text: str) -> None:
+    """A line as it is: names and paths hold no markup and are not broken."""
+    console.print(text, markup=False, soft_wrap=True)
