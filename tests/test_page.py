@@ -114,3 +114,29 @@ def test_more_rows_than_the_page_holds_are_thinned_out(monkeypatch):
 def test_names_in_plots_may_be_in_any_script():
     assert image(lambda panel: panel.set_xlabel("气温 $x$ \u0000"[:-1]), 2.0).startswith("data:image/svg+xml;base64,")
     assert len(short("x" * 99)) == 26
+
+
+def test_dates_and_categories_have_their_own_axes():
+    import numpy as np
+    import pandas as pd
+
+    from gatewise import MoERegressor, MoESettings
+    from gatewise.experts import ColumnExpert
+    from gatewise.workbench import fitting, tables
+
+    rng = np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2020-03-01", periods=120, freq="D"))
+    kind = rng.choice(["red", "blue"], 120)
+    y = rng.normal(size=120)
+    a, b = (y + rng.normal(size=120) * np.where(side, 0.1, 2.0) for side in (kind == "red", kind != "red"))
+    late = np.where(np.arange(120) > 60, 0.1, 1.0) * rng.normal(size=120)
+    frame = pd.DataFrame({"day": days.astype(str), "kind": kind, "a": a + late, "b": b, "y": y})
+    table = tables.training_table(frame, "y")
+    pool = [("first", ColumnExpert("a")), ("second", ColumnExpert("b"))]
+    settings = MoESettings(spreads=(3.0,), n_orders=2)
+    model = MoERegressor(pool, gates=("linear",), k=None, random_state=0, settings=settings)
+    found = findings.find(fitting.fit_table(model, table, None), frame)
+    assert {found.map.x.kind, found.map.y.kind} == {"text", "date"}
+    text = page.render(found)
+    assert "2020-03-01</td>" in text
+    assert "dates are days since 1970" in text

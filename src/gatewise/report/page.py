@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gatewise.report import page_sections as sections
 from gatewise.report.html import element, Html, join, raw
 from gatewise.report.page_parts import expert, swatch
 from gatewise.workbench.findings import Findings
+from gatewise.workbench.tables import ColumnKind
 
 MOST_ROWS = 1000
 PRINTED_ROWS = 40  # as page.css has it
@@ -103,9 +105,10 @@ def rows_table(findings: Findings) -> Html:
     some = np.arange(n)
     if n > MOST_ROWS:
         some = np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
-    inputs = [one.column.name for one in findings.telling[:2]]
+    inputs = [one.column for one in findings.telling[:2]]
     heads: list[Any] = ["row", findings.target, "prediction", "error", "leading expert"]
-    heads += [join(swatch(m), f"weight {name}") for m, name in enumerate(evidence.names)] + inputs
+    heads += [join(swatch(m), f"weight {name}") for m, name in enumerate(evidence.names)]
+    heads += [column.name for column in inputs]
     thead = [element("th", element("button", head, type="button"), scope="col") for head in heads]
     body = [element("tr", _cells(findings, int(i), inputs)) for i in some]
     text = f"{len(some):,} rows" if n <= MOST_ROWS else f"A random {len(some):,} of {n:,} rows"
@@ -119,7 +122,7 @@ def rows_table(findings: Findings) -> Html:
     )
 
 
-def _cells(findings: Findings, i: int, inputs: list[str]) -> list[Html]:
+def _cells(findings: Findings, i: int, inputs: Sequence[ColumnKind]) -> list[Html]:
     evidence = findings.evidence
     y, forecast = float(evidence.y[i]), float(evidence.forecast[i])
     cells = [_number(int(evidence.place[i]) + 1, "d")]
@@ -127,14 +130,19 @@ def _cells(findings: Findings, i: int, inputs: list[str]) -> list[Html]:
     leader = int(evidence.weights[i].argmax())
     cells.append(element("td", expert(evidence.names, evidence.names[leader])))
     cells += [_number(float(weight), ".2f") for weight in evidence.weights[i]]
-    for name in inputs:
-        value = evidence.X[name].iloc[i]
-        known = isinstance(value, str) or np.isfinite(value)
-        cells.append(
-            element("td", value) if isinstance(value, str) else _number(float(value), ".5g") if known
-            else element("td", "missing", data_value="-1e308")
-        )  # fmt: skip
-    return cells
+    return cells + [_input(evidence.X[column.name].iloc[i], column.kind) for column in inputs]
+
+
+def _input(value: Any, kind: str) -> Html:
+    """A value of the table as it was; numbers and dates sort as numbers."""
+    if isinstance(value, str):
+        return element("td", value)
+    if not np.isfinite(value):
+        return element("td", "missing", data_value="-1e308") if kind != "text" else element("td", "missing")
+    if kind == "date":
+        day = np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(value)), "D")
+        return element("td", day, class_="number", data_value=f"{value:.9g}")
+    return _number(float(value), ".5g")
 
 
 def _number(value: float, form: str) -> Html:

@@ -176,7 +176,7 @@ def _label(side: Any, set_label: Callable[[str], Any], axis: Axis) -> None:
         if side.axis_name == "x" and len(axis.values) > 4:
             side.set_tick_params(rotation=35)
     elif axis.kind == "date":
-        locator = AutoDateLocator(maxticks=5)  # type: ignore[no-untyped-call]
+        locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
         side.set_major_locator(locator)
         side.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 

@@ -93,6 +93,7 @@ def where(findings: Findings) -> Html:
     names, regions = findings.evidence.names, findings.regions
     leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
     parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
+    dates = ", dates are days since 1970" if any(one.column.kind == "date" for one in findings.telling) else ""
     rows = [
         [
             expert(names, row.expert),
@@ -113,7 +114,7 @@ def where(findings: Findings) -> Html:
             rows,
             words={4, 5},
             note=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
-            "the rows; missing values count as the column's median.",
+            f"the rows; missing values count as the column's median{dates}.",
         ),
     )
 
