@@ -41,8 +41,7 @@ def pays(findings: Findings) -> Html:
         ["method", "RMSE", "squared error saved (95 %)", "p, no gain"],
         rows,
         bold=[score.rmse == best for score in findings.scores],
-        note="RMSE in units of the target; squared error that Gatewise saves, with the interval for its gain on "
-        "another sample of as many rows.",
+        note="RMSE in units of the target; the share of the squared error that Gatewise saves.",
     )
     text = "Share of the squared error that Gatewise saves against each rival; filled where the interval excludes 0."
     return join(

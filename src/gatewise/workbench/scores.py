@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.geometry import Interval
+from gatewise.geometry import Interval, mean_interval
 from gatewise.routing.verdict import gain_interval
 
 Floats = NDArray[np.float64]
@@ -17,8 +17,8 @@ OURS, STACK = "Gatewise", "convex stack"
 class Score:
     """The error of one way to predict, and how much better Gatewise is.
 
-    ``gain`` is the share of its mean squared error that Gatewise saves, with a 95 % interval for another sample of
-    as many rows; ``p_value`` that of the one-sided test of no gain. Both are None for Gatewise itself.
+    ``gain`` is the share of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
+    that of the one-sided test of no gain. Both are None for Gatewise itself.
     """
 
     method: str
@@ -35,11 +35,13 @@ def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[s
     [('Gatewise', 0.0), ('convex stack', 1.0), ('line alone', 2.0)]
     """
     forecasts = {STACK: stack, **{f"{name} alone": F[:, m] for m, name in enumerate(names)}}
-    mine, even = (y - ours) ** 2, np.ones(len(y))
+    mine = (y - ours) ** 2
     found = [Score(OURS, float(np.sqrt(mine.mean())), None, None)]
     for method, forecast in forecasts.items():
         loss = (y - forecast) ** 2
-        gain, p_value = gain_interval(mine, loss, even)
-        capped = gain._replace(high=min(gain.high, 1.0))  # nothing saves more than all of it
-        found.append(Score(method, float(np.sqrt(loss.mean())), capped, p_value))
+        base = float(loss.mean()) or 1.0
+        value, low, high = (end / base for end in mean_interval(loss - mine))
+        gain = Interval(value, low, min(high, 1.0))  # nothing saves more than all of it
+        _, p_value = gain_interval(mine, loss, np.ones(len(y)))
+        found.append(Score(method, float(np.sqrt(loss.mean())), gain, p_value))
     return tuple(found)
