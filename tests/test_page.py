@@ -9,6 +9,7 @@ pytest.importorskip("skops")
 pytest.importorskip("matplotlib")
 
 from gatewise.report import page
+from gatewise.report import page_sections as sections
 from gatewise.report.html import element, join
 from gatewise.report.page_plots import image, short
 from gatewise.workbench import findings
@@ -100,7 +101,7 @@ def test_facts_of_a_file_may_be_anything(text):
 
     found = findings.find(saved_model(), make_frame())
     for facts in ({}, {"test": 3}, {"test": {"scores": [{"method": "x"}]}}):
-        assert "rows were held back" not in page.render(replace(found, facts=facts))
+        assert "rows were held back" not in sections.pays(replace(found, facts=facts))
     assert "32 rows were held back" in text
 
 

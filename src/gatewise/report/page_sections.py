@@ -41,7 +41,8 @@ def pays(findings: Findings) -> Html:
         ["method", "RMSE", "squared error saved (95 %)", "p, no gain"],
         rows,
         bold=[score.rmse == best for score in findings.scores],
-        note="RMSE in units of the target; the share of the squared error that Gatewise saves.",
+        note="RMSE in units of the target; the share of the squared error that Gatewise saves. The intervals take "
+        "the rows' errors for independent.",
     )
     text = "Share of the squared error that Gatewise saves against each rival; filled where the interval excludes 0."
     return join(
@@ -66,8 +67,9 @@ def _verdict_words(findings: Findings) -> str:
     kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in findings.verdict.weights.items())
     named = "passed" if findings.verdict.gates else "did not pass"
     return (
-        f"A gate is named only if it beats the stack on held-out rows of the fit by a test at 5 %; it {named} "
-        f"({p_words(findings.verdict.p_value)}). Weight of each kind of answer in the aggregate: {kinds}."
+        "A gate is named only if it beats the plain answers, single experts and stacks, on held-out rows of the fit "
+        f"by a test at 5 %; it {named} ({p_words(findings.verdict.p_value)}). Weight of each kind of answer in the "
+        f"aggregate: {kinds}."
     )
 
 
