@@ -54,9 +54,11 @@ def test_facts_are_json(path):
 
 
 def test_every_allowed_regressor_can_be_saved(tmp_path):
-    table = tables.training_table(make_frame(60), TARGET)
+    table = tables.training_table(make_frame(40), TARGET)
     for path, regressor in pool_file.MODELS.items():
-        expert = pool_file._pipeline("here", regressor, {}, table.X)
+        known = regressor().get_params()
+        few = {name: 3 for name in ("n_estimators", "max_iter") if name in known and "ensemble" in path}
+        expert = pool_file._pipeline("here", regressor, few, table.X)
         model = MoERegressor([("one", expert)], random_state=0).fit(table.X, table.y)
         saved = model_file.SavedModel(model, TARGET, table.columns, tables.row_keys(table.X, table.y), {})
         loaded = model_file.load_model(model_file.save_model(saved, tmp_path / "m.skops"))
@@ -127,6 +129,19 @@ def test_a_hostile_file_is_refused_and_nothing_is_run(path, node, monkeypatch, t
     with pytest.raises(ValueError, match="refused, as it holds what no model of Gatewise does"):
         model_file.load_model(path)
     assert not (tmp_path / "exploded").exists()
+
+
+def test_an_old_protocol_is_refused(path, monkeypatch):
+    schema = read(path, "schema.json")
+    other = {"module_path": "posix", "function": "system"}  # what the loader of protocol 0 would import
+    schema["content"]["content"]["extra"] = {
+        "__class__": "check_array", "__module__": "sklearn.utils.validation", "__loader__": "FunctionNode",
+        "content": other,
+    }  # fmt: skip
+    rewrite(path, {"schema.json": json.dumps({**schema, "protocol": 0})})
+    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ValueError, match="protocol 0 of skops"):
+        model_file.load_model(path)
 
 
 def test_the_list_holds_nothing_that_runs():

@@ -4,6 +4,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,8 @@ def load_model(path: Path) -> SavedModel:
             stamp, schema = (_read_json(archive, name) for name in (STAMP, SCHEMA))
         _check_versions(path, stamp)
         unknown = strangers(schema)
+        if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
+            unknown.append(f"protocol {schema.get('protocol')} of skops")
         if unknown:
             raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
         model = skops.io.load(path, trusted=sorted(TYPES))
@@ -112,6 +115,14 @@ def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
     if rows.ndim != 1 or len(rows) != len(model.out_of_fold_.rows):
         raise ValueError("its rows are not those of its model")
     return SavedModel(model, str(stamp["target"]), columns, rows, dict(stamp["facts"]))
+
+
+def _protocol() -> Any:
+    """The protocol that the installed skops writes."""
+    import skops.io  # noqa: PLC0415
+
+    with zipfile.ZipFile(BytesIO(skops.io.dumps(0))) as archive:
+        return _read_json(archive, SCHEMA)["protocol"]
 
 
 def _read_json(archive: zipfile.ZipFile, name: str) -> Any:
