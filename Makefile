@@ -5,13 +5,18 @@ BIN := $(VENV)/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --editable
+# The tests of the page need a browser and skip without one: Debian's, where it can be installed.
+APT := timeout 300 apt-get -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=15
+CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/null || { \
+	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
+	} >/dev/null 2>&1 </dev/null || true
 
 .PHONY: demo test test-slow lint types layers unit bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
-demo: $(VENV)/.cli  ## see Gatewise work: a table and a figure
+demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that explains a model
 	$(BIN)/gatewise demo
 
 test: lint types layers unit  ## all checks but the slow tests
@@ -39,7 +44,8 @@ bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes 
 	$(BIN)/gatewise bench real --out out/bench --json out/bench/real.json
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
-	$(BIN)/gatewise demo --out docs/assets
+	$(BIN)/gatewise demo --out out
+	cp out/demo.png docs/assets/demo.png
 	$(BIN)/python -c "from pathlib import Path; from gatewise.report.geometry import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
 
 clean:  ## remove the environment and everything that was built
@@ -54,6 +60,7 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) ".[cli,dask,nn,bench,dev]"
+	@$(CHROMIUM)
 	@touch $@ $(VENV)/.cli $(VENV)/.bench
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python

@@ -31,7 +31,9 @@ def test_demo_ends_with_a_table_and_a_figure(run, tmp_path):
     code, out, _ = run("demo", "--json", "demo.json")
     assert code == 0
     assert "learned Top-2 gate" in out
-    assert out.strip().endswith("figure: out/demo.png")
+    assert "figure: out/demo.png" in out
+    assert out.strip().endswith("page: out/demo.html")
+    assert (tmp_path / "out" / "demo.html").stat().st_size < 5_000_000
     assert (tmp_path / "out" / "demo.png").stat().st_size > 10_000
     rows = {row["method"]: row["rmse"] for row in json.loads((tmp_path / "demo.json").read_text())}
     assert rows["learned gate, aggregate"] < 0.3 * rows["best fixed weights"]

@@ -10,7 +10,7 @@ pd = pytest.importorskip("pandas")
 
 from gatewise.experiments.real import DEVELOPMENT, NAMED, select, SUITES
 from gatewise.experiments.real.datasets import DataSet, MOST_ROWS
-from gatewise.experiments.real.experts import numeric_columns, text_columns
+from gatewise.workbench.pool import numeric_columns, text_columns
 
 EVERY = (*NAMED, *DEVELOPMENT)
 

@@ -15,11 +15,11 @@ pd = pytest.importorskip("pandas")
 
 from gatewise.experiments.real.competitors import COMPETITORS, find_competitors, Pool
 from gatewise.experiments.real.dynamic import DynamicSelection
-from gatewise.experiments.real.experts import core_experts, make_experts, scaled_inputs
 from gatewise.experiments.real.facts import router_facts
 from gatewise.experiments.real.memo import Memo, Memoized
 from gatewise.experiments.real.weighted import best_single, greedy, simplex, WeightedExperts
 from gatewise.geometry import Interval
+from gatewise.workbench.pool import core_experts, make_experts, scaled_inputs
 
 
 def greedy_twin(F, y, rounds):

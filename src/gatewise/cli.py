@@ -14,7 +14,10 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 
 import gatewise
 from gatewise.report.bench_commands import app as bench
+from gatewise.report.model_commands import app as model
+from gatewise.report.model_commands import demo_page
 from gatewise.report.reproduce_commands import app as reproduce
+from gatewise.report.terminal import show_path
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -22,6 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(model)
 app.add_typer(reproduce, name="reproduce")
 app.add_typer(bench, name="bench")
 console = Console()
@@ -33,21 +37,28 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(
+    epilog="Examples:\n\n"
+    "gatewise demo\n\n"
+    "gatewise fit houses.csv --target price --out price.skops\n\n"
+    "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
+    "gatewise report price.skops houses.csv --out price.html"
+)
 def root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and leave.", callback=_print_version, is_eager=True)
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
 ) -> None:
     """Learns where each model is right."""
 
 
 @app.command(epilog="Example: gatewise demo --out out")
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("out"),
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the table as JSON, too.")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for all that it makes.")] = Path("out"),
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the first table as JSON, too.")] = None,
 ) -> None:
-    """Learn routers on one of the paper's designs: a table and a figure."""
+    """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
     from gatewise.experiments.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
     from gatewise.report.demo import demo_figure, demo_table  # noqa: PLC0415
 
@@ -56,7 +67,8 @@ def demo(
     console.print(demo_table(result))
     if json_file is not None:
         json_file.write_text(json.dumps([asdict(row) for row in result.rows], indent=2) + "\n")
-    console.print(f"figure: {demo_figure(result, out / 'demo.png')}", soft_wrap=True, highlight=False)
+    show_path(demo_figure(result, out / "demo.png"))
+    demo_page(out)
 
 
 @app.command(epilog="Example: gatewise verify --quick --only thm:metric_entropy")
@@ -88,13 +100,17 @@ def verify(
 
 
 def main() -> None:
-    """Run the command line; bad input is one line and exit code 2."""
+    """Run the command line; bad input is one line and exit code 2. ``--debug`` may stand anywhere."""
+    given = sys.argv[1:]
     try:
-        app()
-    except (ValueError, OSError) as error:
+        app(args=[word for word in given if word != "--debug"])
+    except (ValueError, OSError, RuntimeError) as error:
+        if "--debug" in given:
+            raise
         sys.exit(_complain(error))
 
 
 def _complain(error: Exception) -> int:
-    print(f"gatewise: {error}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
+    message = " ".join(str(error).split()) or type(error).__name__
+    print(f"gatewise: {message}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
     return 2

@@ -23,6 +23,7 @@ from gatewise.estimators.moe_inputs import (
     metadata,
     tags,
 )
+from gatewise.estimators.out_of_fold import OutOfFold
 from gatewise.estimators.training import Task, train, Trained, use_as_they_are
 from gatewise.noise import as_noise
 from gatewise.routing.features import CLASSES
@@ -77,6 +78,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         The one that ``readout="single"`` uses.
     history_ : tuple of float
         The held-out error of every stage of backfitting and specialization.
+    out_of_fold_ : OutOfFold
+        Forecasts and gate weights of every row, from the fit that held it out.
+    stack_weights_ : array (M,)
+        The weights of the convex stack, what gains are measured against.
 
     Classification is out of scope.
 
@@ -210,6 +215,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
                     expert.partial_fit(X, rest)
         return self
 
+    @property
+    def stack_weights_(self) -> Floats:
+        """The weights of the convex stack of the experts, (M,)."""
+        check_is_fitted(self)
+        return self._router.stack
+
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
         check_is_fitted(self)
@@ -297,6 +308,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         residual = y - fit.forecasts
         errors = HeldOutLosses(residual**2, (y - fit.plain) ** 2, (y - fit.stack) ** 2, weight, fit.n_parts)
         self.verdict_: Verdict = reach_verdict(self.candidates_, self.weights_, errors)
+        always = trained.always[fit.rows]
+        self.out_of_fold_ = OutOfFold(
+            fit.rows, y + always, fit.F, fit.weights, fit.forecasts + always, fit.stack + always
+        )
         self._spread = Spread.fit(residual, disagreement(fit.weights, fit.F), weight)
         encoded = self._inputs.encode(_safe_indexing(task.X, fit.rows))
         self._regions = region_table(self._names, fit.weights, (y[:, None] - fit.F) ** 2, encoded, self._inputs.names)

@@ -9,7 +9,30 @@ import typer
 
 from gatewise.report.terminal import console, Jobs, Json, Reps, Seed, show_path, show_progress, write_json
 
-app = typer.Typer(help="Benchmarks against rivals.", no_args_is_help=True)
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog="Examples: gatewise bench, gatewise bench --run, gatewise bench real --only mpg")
+def summary(
+    context: typer.Context,
+    results: Annotated[Path | None, typer.Option(help="Folder of results, if not the checkout's.")] = None,
+    run: Annotated[bool, typer.Option("--run", help="Run all benchmarks first: many minutes.")] = False,
+    json_file: Json = None,
+) -> None:
+    """Benchmarks against rivals: without a command, a table of the results in a checkout."""
+    if context.invoked_subcommand is not None:
+        return
+    from gatewise.experiments import bench_results  # noqa: PLC0415
+    from gatewise.report.bench import bench_records, bench_table  # noqa: PLC0415
+
+    folder = bench_results.results_folder() if results is None else results
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    if run:
+        bench_results.run_benchmarks(folder)
+    rows = bench_results.read_results(folder)
+    console.print(bench_table(rows))
+    write_json(json_file, bench_records(rows))
 
 
 @app.command(epilog="Example: gatewise bench real --only mpg --jobs 2")

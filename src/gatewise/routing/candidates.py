@@ -142,6 +142,13 @@ class FittedList:
                 correction[s] = path.linear[0]
         return cls(candidates, maps, stack, paths, correction, unit, center, spreads)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pairs in the place of keys that are no text: model files hold no others."""
+        return {**self.__dict__, "paths": list(self.paths.items())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, paths=dict(state["paths"]))
+
     def needs_experts(self, shares: Floats) -> bool:
         """Whether the weights of the candidates with a share depend on the experts' forecasts."""
         return any(

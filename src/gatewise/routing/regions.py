@@ -131,6 +131,8 @@ def _words(ranges: dict[int, tuple[float, float]], names: Sequence[str]) -> str:
         name = names[feature]
         if " = " in name and {low, high} <= {-np.inf, 0.5, np.inf}:  # a level is there or not
             parts.append(name if low == 0.5 else name.replace(" = ", " is not ", 1))
+        elif name.endswith(" missing") and {low, high} <= {-np.inf, 0.5, np.inf}:
+            parts.append(name if low == 0.5 else name.removesuffix("missing") + "known")
         elif low == -np.inf:
             parts.append(f"{name} <= {_short(high)}")
         elif high == np.inf:
@@ -141,4 +143,6 @@ def _words(ranges: dict[int, tuple[float, float]], names: Sequence[str]) -> str:
 
 
 def _short(value: float) -> str:
-    return f"{value:.3g}" if np.isfinite(value) else "-"
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.3g}"

@@ -14,7 +14,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 from gatewise.estimators import MoERegressor
 from gatewise.experiments.real.dynamic import DynamicSelection
-from gatewise.experiments.real.experts import (
+from gatewise.experiments.real.facts import router_facts
+from gatewise.experiments.real.weighted import best_single, greedy, simplex, WeightedExperts
+from gatewise.workbench.pool import (
     boosting,
     core_experts,
     forest,
@@ -23,8 +25,6 @@ from gatewise.experiments.real.experts import (
     scaled_inputs,
     text_columns,
 )
-from gatewise.experiments.real.facts import router_facts
-from gatewise.experiments.real.weighted import best_single, greedy, simplex, WeightedExperts
 
 Floats = NDArray[np.float64]
 STACK = "simplex stack"  # what the others are held against

@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 from gatewise.checks import as_count
 from gatewise.experiments.real.competitors import Competitor, COMPETITORS, Pool
 from gatewise.experiments.real.datasets import DataSet
-from gatewise.experiments.real.experts import make_experts
 from gatewise.experiments.real.memo import Memo, Memoized
 from gatewise.experiments.runner import processes, Progress, run_tasks, silent
 from gatewise.experiments.store import record_key, Store
+from gatewise.workbench.pool import make_experts
 
 PROTOCOL = 1  # count up when data, splits or experts change in a way that `DataSet` does not say
 SPLITS = 5

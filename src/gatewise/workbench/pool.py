@@ -1,4 +1,4 @@
-"""The five experts that every competitor gets, each a pipeline with the encoding that suits it."""
+"""The default pool: five experts, each a pipeline with the encoding that suits it."""
 
 from typing import Any
 

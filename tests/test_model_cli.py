@@ -1,0 +1,218 @@
+"""``gatewise fit``, ``predict``, ``report`` and ``bench``, run as a user would run them."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+pytest.importorskip("typer")
+pytest.importorskip("skops")
+
+from gatewise.cli import main
+
+POOL = """
+[[experts]]
+name = "line"
+model = "sklearn.linear_model.Ridge"
+parameters = { alpha = 0.5 }
+[[experts]]
+name = "a <b> service"
+column = "forecast"
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capfd):
+    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args):
+        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, args)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capfd.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def data(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 60)
+    y = np.where(x < 0, x, 2.0) + 0.1 * rng.normal(size=60)
+    frame = pd.DataFrame({"x": x, "kind": rng.choice(["a", "b"], 60), "forecast": 2.0 + 0 * x, "y": y})
+    frame.loc[3, "x"] = np.nan
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    (tmp_path / "pool.toml").write_text(POOL)
+    return frame
+
+
+def test_from_a_file_to_a_page(run, data, tmp_path):
+    code, out, err = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", "deep/m.skops")
+    assert (code, err) == (0, "")
+    assert "Error of y on 12 rows held back" in out
+    assert "a <b> service alone" in out
+    facts = json.loads((tmp_path / "deep" / "m.json").read_text())
+    assert facts["experts"] == ["line", "a <b> service"]
+    assert [score["method"] for score in facts["test"]["scores"]][:2] == ["Gatewise", "convex stack"]
+
+    data.drop(columns="y").to_parquet(tmp_path / "new.parquet")
+    code, out, _ = run("predict", "deep/m.skops", "new.parquet", "--out", "p.csv", "--weights", "--std")
+    assert (code, out) == (0, "60 predictions: p.csv\n")
+    answer = pd.read_csv(tmp_path / "p.csv")
+    assert list(answer) == ["prediction", "std", "weight line", "weight a <b> service"]
+    assert np.sqrt(np.mean((answer["prediction"] - data["y"]) ** 2)) < 0.5
+    assert run("predict", "deep/m.skops", "new.parquet", "--out", "p.parquet")[0] == 0
+    assert list(pd.read_parquet(tmp_path / "p.parquet")) == ["prediction"]
+
+    code, out, _ = run("report", "deep/m.skops", "data.csv", "--out", "page.html")
+    assert (code, out) == (0, "page: page.html\n")
+    assert "Is the specialization real?" in (tmp_path / "page.html").read_text()
+
+
+def test_a_seed_fixes_the_model(run, data, tmp_path):
+    facts = []
+    for name in ("a", "b"):
+        run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", f"{name}.skops", "--test", "0")
+        facts.append((tmp_path / f"{name}.json").read_text())
+    assert facts[0] == facts[1]
+
+
+def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
+    code, out, _ = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--test", "0", "--drop", "kind")
+    assert code == 0
+    assert "held back" not in out
+    assert json.loads((tmp_path / "model.json").read_text())["test"] is None
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["fit", "none.csv", "--target", "y"], "none.csv: no such file"),
+        (["fit", "data.csv", "--target", "z"], "there is no column 'z'"),
+        (["fit", "data.csv", "--target", "kind"], "holds text; it must hold numbers"),
+        (["fit", "data.csv", "--target", "forecast"], "is 2 in every row"),
+        (["fit", "three.csv", "--target", "y"], "at least 20 rows"),
+        (["fit", "empty.csv", "--target", "y"], "cannot be read as CSV"),
+        (["fit", "data.csv", "--target", "y", "--drop", "w"], "drop: there is no column 'w'"),
+        (["fit", "data.csv", "--target", "y", "--test", "0.01"], "too few"),
+        (["fit", "data.csv", "--target", "y", "--pool", "none.toml"], "cannot be read as TOML"),
+        (["fit", "data.csv", "--target", "y", "--pool", "data.csv"], "cannot be read as TOML"),
+        (["predict", "none.skops", "data.csv", "--out", "p.csv"], "none.skops: no such file"),
+        (["predict", "data.csv", "data.csv", "--out", "p.csv"], "not a model file of Gatewise"),
+        (["report", "data.csv", "data.csv"], "not a model file of Gatewise"),
+        (["bench", "--results", "nowhere"], "no such folder"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(run, data, tmp_path, args, words):
+    data.iloc[:3].to_csv(tmp_path / "three.csv", index=False)
+    (tmp_path / "empty.csv").write_text("")
+    code, _, err = run(*args)
+    assert code == 2
+    assert err.startswith("gatewise: ")
+    assert len(err.strip().splitlines()) == 1
+    assert words in err
+
+
+def test_a_model_of_another_version_and_data_that_do_not_fit(run, data, monkeypatch):
+    assert run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--test", "0")[0] == 0
+    data.drop(columns="x").to_csv("narrow.csv", index=False)
+    data.drop(columns="y").to_csv("blind.csv", index=False)
+    data.iloc[:0].to_csv("no-rows.csv", index=False)
+    for args, words in (
+        (("predict", "model.skops", "narrow.csv", "--out", "p.csv"), "there is no column 'x'"),
+        (("predict", "model.skops", "no-rows.csv", "--out", "p.csv"), "no rows"),
+        (("report", "model.skops", "blind.csv"), "there is no column 'y'"),
+    ):
+        code, _, err = run(*args)
+        assert (code, err.count("\n")) == (2, 1)
+        assert words in err
+    monkeypatch.setattr("gatewise.__version__", "99.0")
+    code, _, err = run("predict", "model.skops", "data.csv", "--out", "p.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "saved with gatewise" in err
+    assert "this is gatewise 99.0" in err
+
+
+def test_debug_shows_where_an_error_came_from(monkeypatch, tmp_path):
+    for args in (["--debug", "fit", "none.csv", "--target", "y"], ["fit", "none.csv", "--target", "y", "--debug"]):
+        monkeypatch.setattr(sys, "argv", ["gatewise", *args])
+        with pytest.raises(ValueError, match="no such file"):
+            main()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "a list of [[experts]] tables"),
+        ("experts = 3", "a list of [[experts]] tables"),
+        ("[[experts]]\nname='a'\nmodel='sklearn.linear_model.Ridge'\n[other]\n", "nothing else"),
+        ("[[experts]]\nmodel='sklearn.linear_model.Ridge'", "name must be text"),
+        ("[[experts]]\nname='a__b'\ncolumn='x'", "double underscore"),
+        ("[[experts]]\nname='a'", "either a model or a column"),
+        ("[[experts]]\nname='a'\nmodel='os.system'", "model must be one of sklearn"),
+        ("[[experts]]\nname='a'\nmodel='sklearn.linear_model.Ridge'\nparameters={beta=1}", "no parameter 'beta'"),
+        ("[[experts]]\nname='a'\ncolumn='kind'", "a column of numbers, not 'kind'"),
+        ("[[experts]]\nname='a'\ncolumn='x'\nweight=2", "'weight' is none of"),
+    ],
+)
+def test_a_pool_that_is_wrong_says_where(run, data, tmp_path, text, words):
+    (tmp_path / "bad.toml").write_text(text)
+    code, _, err = run("fit", "data.csv", "--target", "y", "--pool", "bad.toml")
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_the_command_itself_leaves_with_two_and_no_traceback(tmp_path):
+    command = [sys.executable, "-m", "gatewise", "predict", "none.skops", "none.csv", "--out", "p.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "gatewise: none.skops: no such file\n"
+
+
+def test_help_has_examples(run):
+    assert "gatewise fit houses.csv --target price" in run("--help")[1]
+    for command in ("fit", "predict", "report", "demo", "bench"):
+        assert f"gatewise {command}" in run(command, "--help")[1].split("Example")[1]
+
+
+def test_the_shell_can_complete(tmp_path):
+    environment = {
+        **os.environ,
+        "_GATEWISE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "gatewise re",
+        "COMP_CWORD": "1",
+    }
+    code = "import sys; sys.argv = ['gatewise']; from gatewise.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment, check=False
+    )
+    assert done.stdout.split() == ["report", "reproduce"]
+
+
+def test_the_benchmarks_of_the_checkout_are_one_table(run, tmp_path):
+    from gatewise.experiments.bench_results import HEADLINES
+
+    code, out, _ = run("bench", "--json", "bench.json")
+    assert code == 0
+    rows = json.loads((tmp_path / "bench.json").read_text())
+    assert len(rows) == len(HEADLINES)
+    met = {(row["benchmark"], row["what"]): row for row in rows}
+    row = met["sparse_predict", "Top-1 of 16 against dense"]
+    assert row["met"] == (row["reached"] <= row["goal"])
+    assert "sparse_predict" in out
+
+
+def test_every_result_in_the_checkout_has_a_headline():
+    from gatewise.experiments import bench_results
+
+    folder = bench_results.results_folder()
+    rows = bench_results.read_results(folder)
+    assert {path.stem for path in folder.glob("*.json")} <= {row.headline.benchmark for row in rows}
+    for row in rows:  # a benchmark that was run has every figure
+        assert (row.value is None) == (not (folder / f"{row.headline.benchmark}.json").exists()), row

@@ -1,0 +1,207 @@
+"""Model files: what goes in comes out, and a file from an untrusted hand does nothing."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+skops = pytest.importorskip("skops.io")
+pytest.importorskip("pandas")
+
+from gatewise import MoERegressor
+from gatewise.workbench import audit, model_file, pool_file, tables
+from gatewise.workbench.predicting import predict_frame
+from tests.small_models import make_frame, saved_model, TARGET
+
+
+@pytest.fixture
+def path(tmp_path):
+    return model_file.save_model(saved_model(), tmp_path / "model.skops")
+
+
+def rewrite(path, entries):
+    """Replace entries of the archive."""
+    with zipfile.ZipFile(path) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in {**content, **entries}.items():
+            archive.writestr(name, data)
+
+
+def read(path, name):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read(name))
+
+
+def test_a_loaded_model_is_the_saved_one(path):
+    loaded, frame = model_file.load_model(path), make_frame(50, seed=1)
+    ours, theirs = (predict_frame(one, frame, weights=True, std=True) for one in (saved_model(), loaded))
+    assert ours.equals(theirs)
+    assert list(ours)[:2] == ["prediction", "std"]
+    weights = ours.filter(like="weight ")
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+    assert loaded.target == TARGET
+    assert loaded.facts == saved_model().facts
+    assert np.array_equal(loaded.rows, saved_model().rows)
+    assert str(loaded.model.region_table()) == str(saved_model().model.region_table())
+
+
+def test_facts_are_json(path):
+    facts = json.loads(json.dumps(saved_model().facts, allow_nan=False))
+    assert facts["rows"] == 160
+    assert {score["method"] for score in facts["test"]["scores"]} >= {"Gatewise", "convex stack", "tree alone"}
+
+
+def test_every_allowed_regressor_can_be_saved(tmp_path):
+    table = tables.training_table(make_frame(40), TARGET)
+    for path, regressor in pool_file.MODELS.items():
+        known = regressor().get_params()
+        few = {name: 3 for name in ("n_estimators", "max_iter") if name in known and "ensemble" in path}
+        expert = pool_file._pipeline("here", regressor, few, table.X)
+        model = MoERegressor([("one", expert)], random_state=0).fit(table.X, table.y)
+        saved = model_file.SavedModel(model, TARGET, table.columns, tables.row_keys(table.X, table.y), {})
+        loaded = model_file.load_model(model_file.save_model(saved, tmp_path / "m.skops"))
+        assert np.array_equal(loaded.model.predict(table.X), model.predict(table.X)), path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "saved in format 99"),
+        ({"versions": {"gatewise": "9.9", "scikit-learn": "1.0"}}, "saved with gatewise 9.9, but this is"),
+        ({"versions": {**model_file.versions(), "scikit-learn": "0.1"}}, "saved with scikit-learn 0.1"),
+        ({"columns": []}, "damaged"),
+        ({"columns": 7}, "damaged"),
+        ({"rows": [1, 2]}, "damaged"),
+        ({"facts": None}, "damaged"),
+    ],
+)
+def test_a_stamp_that_does_not_fit(path, change, message):
+    rewrite(path, {"gatewise.json": json.dumps({**read(path, "gatewise.json"), **change})})
+    with pytest.raises(ValueError, match=message):
+        model_file.load_model(path)
+
+
+def test_a_version_is_checked_before_anything_is_loaded(path, monkeypatch):
+    stamp = read(path, "gatewise.json")
+    rewrite(path, {"gatewise.json": json.dumps({**stamp, "format": 2}), "schema.json": "{}"})
+    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ValueError, match="format 2"):
+        model_file.load_model(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 broken", b"not a model", b"\x80\x04N."])
+def test_files_that_are_no_models(tmp_path, content):
+    path = tmp_path / "m.skops"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="not a model file"):
+        model_file.load_model(path)
+
+
+class Bomb:
+    """What `pickle` would run on loading."""
+
+    def __reduce__(self):
+        return (open, ("exploded", "w"))
+
+
+HOSTILE_NODES = [
+    {"__class__": "system", "__module__": "posix", "__loader__": "FunctionNode"},
+    {"__class__": "Popen", "__module__": "subprocess", "__loader__": "TypeNode"},
+    {"__class__": "Bomb", "__module__": "tests.test_model_file", "__loader__": "ObjectNode"},
+    {"__class__": "MoERegressor", "__module__": "gatewise.estimators.moe", "__loader__": "MethodNode",
+     "content": {"func": "__reduce__", "obj": {}}},
+    {"__class__": "methodcaller", "__module__": "operator", "__loader__": "OperatorFuncNode", "attrs": {}},
+    {"__class__": "load", "__module__": "numpy", "__loader__": "FunctionNode"},
+    {"__class__": "eval", "__module__": "builtins", "__loader__": "ConstructorFromReduceNode", "content": {}},
+    {"__class__": "str", "__module__": "builtins"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("node", HOSTILE_NODES, ids=lambda node: f"{node['__class__']}")
+def test_a_hostile_file_is_refused_and_nothing_is_run(path, node, monkeypatch, tmp_path):
+    schema = read(path, "schema.json")
+    schema["content"]["content"]["extra"] = node  # beside the model's own attributes
+    rewrite(path, {"schema.json": json.dumps(schema)})
+    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="refused, as it holds what no model of Gatewise does"):
+        model_file.load_model(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_an_old_protocol_is_refused(path, monkeypatch):
+    schema = read(path, "schema.json")
+    other = {"module_path": "posix", "function": "system"}  # what the loader of protocol 0 would import
+    schema["content"]["content"]["extra"] = {
+        "__class__": "check_array", "__module__": "sklearn.utils.validation", "__loader__": "FunctionNode",
+        "content": other,
+    }  # fmt: skip
+    rewrite(path, {"schema.json": json.dumps({**schema, "protocol": 0})})
+    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ValueError, match="protocol 0 of skops"):
+        model_file.load_model(path)
+
+
+def test_the_list_holds_nothing_that_runs():
+    from gatewise.workbench.trusted import LOADERS, TYPES
+
+    assert not {"MethodNode", "OperatorFuncNode", "ConstructorFromReduceNode"} & LOADERS
+    modules = {name.rsplit(".", 1)[0].split(".")[0] for name in TYPES}
+    assert modules == {"builtins", "functools", "numpy", "gatewise", "sklearn"}
+    functions = [name for name in TYPES if name.rsplit(".", 1)[1].islower()]
+    functions = [name for name in functions if not name.startswith(("builtins", "numpy"))]
+    assert sorted(functions) == ["functools.partial", "sklearn.utils.validation.check_array"]
+
+
+def test_every_gate_can_be_saved():
+    from gatewise.routing.features import CLASSES
+    from gatewise.workbench.trusted import TYPES
+
+    assert {f"{one.__module__}.{one.__qualname__}" for one in CLASSES.values()} <= TYPES
+
+
+def test_a_pickle_inside_is_not_read(path, tmp_path, monkeypatch):
+    import pickle
+
+    with zipfile.ZipFile(path) as archive:
+        array = next(name for name in archive.namelist() if name.endswith(".npy"))
+    header = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }".ljust(117) + b"\n"
+    rewrite(path, {array: b"\x93NUMPY\x01\x00v\x00" + header + pickle.dumps(Bomb())})
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"damaged .*allow_pickle=False"):
+        model_file.load_model(path)
+    assert not (tmp_path / "exploded").exists()
+
+
+def test_broken_trees_are_found():
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.tree import DecisionTreeRegressor
+
+    X, y = np.random.default_rng(0).normal(size=(2, 100))
+    tree = DecisionTreeRegressor().fit(X[:, None], y)
+    boosted = HistGradientBoostingRegressor(max_iter=3).fit(X[:, None], y)
+    audit.check_trees([tree, boosted])
+    for field, value in (("left_child", 10**6), ("right_child", 0), ("feature", 5)):
+        state = tree.tree_.__getstate__()
+        broken = state["nodes"].copy()
+        broken[field][0] = value
+        with pytest.raises(ValueError, match="broken"):
+            audit.check_trees([FakeTree({**state, "nodes": broken})])
+    boosted._predictors[0][0].nodes["left"][0] = 10**6
+    with pytest.raises(ValueError, match="broken"):
+        audit.check_trees([boosted])
+
+
+class FakeTree:
+    n_features = 1
+
+    def __init__(self, state):
+        self.state = state
+
+    def __getstate__(self):
+        return self.state
+
+
+FakeTree.__name__ = "Tree"
