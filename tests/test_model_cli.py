@@ -66,10 +66,12 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
     answer = pd.read_csv(tmp_path / "p.csv")
     assert list(answer) == ["prediction", "std", "weight line", "weight a <b> service"]
     assert np.sqrt(np.mean((answer["prediction"] - data["y"]) ** 2)) < 0.5
-    assert run("predict", "deep/m.skops", "new.parquet", "--out", "p.parquet")[0] == 0
+    assert run("predict", "deep/m.skops", "new.parquet", "--out", "p.parquet", "--json", "p.json")[0] == 0
+    assert len(json.loads((tmp_path / "p.json").read_text())) == 60
     assert list(pd.read_parquet(tmp_path / "p.parquet")) == ["prediction"]
 
-    code, out, _ = run("report", "deep/m.skops", "data.csv", "--out", "page.html")
+    code, out, _ = run("report", "deep/m.skops", "data.csv", "--out", "page.html", "--json", "page.json")
+    assert json.loads((tmp_path / "page.json").read_text())["verdict"]["kind"] in {"single", "stack", "gate"}
     assert (code, out) == (0, "page: page.html\n")
     assert "Is the specialization real?" in (tmp_path / "page.html").read_text()
 

@@ -4,6 +4,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gatewise.geometry import Interval
+from gatewise.report.numbers import short_number
 from gatewise.workbench.fitting import Trial
 
 
@@ -21,7 +22,9 @@ def score_table(trial: Trial, target: str) -> Table:
     for one in trial.scores:
         chosen = " (best single)" if one.method == f"{trial.best_single} alone" else ""
         gain = "" if one.gain is None else percent(one.gain)
-        table.add_row(Text(one.method + chosen), f"{one.rmse:.4g}", gain, style="bold" if one.rmse == best else None)
+        table.add_row(
+            Text(one.method + chosen), short_number(one.rmse), gain, style="bold" if one.rmse == best else None
+        )
     return table
 
 

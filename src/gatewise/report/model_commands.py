@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from gatewise.report.terminal import console, Jobs
+from gatewise.report.terminal import console, Jobs, Json, write_json
 
 app = typer.Typer()
 messages = Console(stderr=True, highlight=False)
@@ -32,11 +32,13 @@ def fit(
     test: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of rows held back for the score.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Fixes what is held back, and the fit.")] = 0,
     jobs: Jobs = 1,
+    json_file: Json = None,
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
     from gatewise.workbench import tables  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
-    fit_and_save(tables.training_table(tables.read_frame(data), target, drop or ()), pool, out, test, seed, jobs)
+    table = tables.training_table(tables.read_frame(data), target, drop or ())
+    write_json(json_file, fit_and_save(table, pool, out, test, seed, jobs).facts)
 
 
 def fit_and_save(table: Any, pool: Path | None, out: Path, test: float = 0.2, seed: int = 0, jobs: int = 1) -> Any:
@@ -75,12 +77,14 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV, or Parquet by its ending: one row for each row of the data.")],
     weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every expert.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of the error.")] = False,
+    json_file: Json = None,
 ) -> None:
     """Predict the rows of a table by a fitted model."""
     from gatewise.workbench import model_file, predicting, tables  # noqa: PLC0415
 
     saved = model_file.load_model(model)
     answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
+    write_json(json_file, answer.to_dict(orient="records"))
     _say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
 
 
@@ -89,21 +93,24 @@ def report(
     model: Model,
     data: Data,
     out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    json_file: Json = None,
 ) -> None:
     """Explain a fitted model on a table that has the target: one page, which needs no network."""
     from gatewise.workbench import model_file, tables  # noqa: PLC0415
 
-    show_page(model_file.load_model(model), tables.read_frame(data), out, model.name, data.name)
+    found = show_page(model_file.load_model(model), tables.read_frame(data), out, model.name, data.name)
+    write_json(json_file, found.record())
 
 
-def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> None:
-    """Write the page of a saved model and say where it is."""
+def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> Any:
+    """Write the page of a saved model and say where it is; what the page says."""
     from gatewise.report.page import write_page  # noqa: PLC0415
     from gatewise.workbench import findings  # noqa: PLC0415
 
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
     _say(f"page: {write_page(found, out, model, data)}")
+    return found
 
 
 def demo_page(out: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from gatewise.geometry import Interval
 from gatewise.report.html import element, Html, join
+from gatewise.report.numbers import short_number
 from gatewise.report.page_plots import colour
 
 DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
@@ -62,7 +63,7 @@ def expert(names: Sequence[str], name: str) -> Html:
 
 def number(value: float) -> str:
     """Four digits, or a dash for what there is not."""
-    return f"{value:.4g}" if np.isfinite(value) else DASH
+    return short_number(value) if np.isfinite(value) else DASH
 
 
 def root(value: float) -> str:

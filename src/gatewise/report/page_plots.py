@@ -13,6 +13,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from gatewise.report.geometry import draw_advantages, LINES, STYLES
@@ -123,6 +124,8 @@ def advantage_plot(findings: Findings) -> str:
         names = [short(findings.evidence.names[one.expert]) for one in found.experts]
         panel.set_yticks(range(len(names)), names)
         panel.set_title("")
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
+        panel.xaxis.set_major_locator(MaxNLocator(5))
         panel.set_xlabel("advantage where chosen, beyond that everywhere")
 
     return image(draw, 0.36 * len(findings.evidence.names) + 1.1)

@@ -4,6 +4,7 @@ import numpy as np
 
 from gatewise.report import page_plots as plots
 from gatewise.report.html import element, Html, join
+from gatewise.report.numbers import short_number
 from gatewise.report.page_parts import (
     beside,
     DASH,
@@ -79,7 +80,7 @@ def _held_back(findings: Findings) -> Html | None:
         trial = findings.facts["test"]
         scores = {str(score["method"]): float(score["rmse"]) for score in trial["scores"]}
         single = f"{trial['best_single']} alone"
-        parts = ", ".join(f"{name} {scores[name]:.4g}" for name in (OURS, STACK, single))
+        parts = ", ".join(f"{name} {short_number(scores[name])}" for name in (OURS, STACK, single))
         n_test, n_train = int(trial["n_test"]), int(trial["n_train"])
     except (KeyError, TypeError, ValueError):
         return None

@@ -1,7 +1,7 @@
 """The facts of a page: what gating gains, where each expert leads, whether that is real, how many, how sure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,38 @@ class Findings:
     activation: Activation | None
     sureness: Sureness
     candidates: tuple[Weighted, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The figures of the page as plain values, without the rows."""
+        special = () if self.specialization is None else self.specialization.experts
+        sure = self.sureness
+        plain: dict[str, Any] = _plain(
+            {
+                "target": self.target,
+                "n_rows": len(self.evidence.y),
+                "verdict": asdict(self.verdict),
+                "scores": [asdict(one) for one in self.scores],
+                "best_single": self.best_single,
+                "regions": [asdict(row) for row in self.regions],
+                "telling": [{"column": one.column.name, "moves": one.moves} for one in self.telling],
+                "specialization": [asdict(one) for one in special],
+                "active": [asdict(one) for one in self.active],
+                "border": {"share": sure.share, "rmse_band": sure.rmse_band, "rmse_rest": sure.rmse_rest},
+                "candidates": [asdict(one) for one in self.candidates],
+            }
+        )
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    """Intervals as lists, and None for a number that JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def find(saved: SavedModel, frame: Any) -> Findings:
