@@ -202,6 +202,12 @@ class TestList:
             if c.k is not None:
                 assert ((weights > 0).sum(axis=1) == c.k).all()
 
+    def test_the_mean_gate_is_the_mean_of_the_gates(self, fitted, sample):
+        inputs, F, _ = sample
+        shares = np.random.default_rng(0).dirichlet(np.ones(len(fitted.candidates)))
+        slow = sum(shares[s] * weights for s, weights in fitted._weights(inputs, F, shares))
+        np.testing.assert_allclose(fitted.mean_weights(shares, inputs, F), slow, atol=1e-12)
+
     def test_forecasts_are_gate_times_experts_plus_what_is_always_on(self, fitted, sample):
         inputs, F, _ = sample
         forecasts = fitted.forecasts(inputs, F)

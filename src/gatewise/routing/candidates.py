@@ -156,10 +156,23 @@ class FittedList:
         )
 
     def mean_weights(self, shares: Floats, inputs: Inputs, F: Floats | None = None) -> Floats:
-        """The gate sum_s share_s g_s, (n, M)."""
+        """The gate sum_s share_s g_s, (n, M), without an array of all gates."""
         total = np.zeros((len(inputs.Z), len(self.stack)))
-        for s, weights in self._weights(inputs, F, shares):
-            total += shares[s] * weights
+        singles = iter(np.eye(len(self.stack)))
+        groups: dict[tuple[str, int], list[tuple[float, Floats]]] = {}
+        for share, c in self._shared(shares):
+            constant = next(singles) if c.kind == "single" else self._constant(c)
+            if constant is not None:
+                total += share * constant
+            elif share:
+                groups.setdefault((c.name, c.k or len(self.stack)), []).append((share, self._scores(c)))
+        features: dict[str, Floats] = {}
+        for (name, k), members in groups.items():
+            if name not in features:
+                columns = self.maps[name].features(inputs, F)
+                features[name] = np.ascontiguousarray(np.column_stack([np.ones(len(columns)), columns]))
+            weights = np.array([share for share, _ in members])
+            kernels.add_linear_softmax(features[name], np.stack([theta for _, theta in members]), k, weights, total)
         return total
 
     def corrections(self, shares: Floats, F: Floats) -> Floats:
@@ -192,6 +205,12 @@ class FittedList:
                 features[c.name] = self.maps[c.name].features(inputs, F)
             theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
             yield s, _softmax(offset + features[c.name] @ theta.T, c.k)
+
+    def _scores(self, c: Candidate) -> Floats:
+        """The coefficients of 1 and the features with the last expert for reference, (M - 1, 1 + p)."""
+        theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
+        whole = np.column_stack([np.log(reference(self.stack)), theta])
+        return np.asarray(whole[:-1] - whole[-1])
 
     def _constant(self, c: Candidate) -> Floats | None:
         if c.kind == "gate":
