@@ -1,5 +1,6 @@
 """`MoERegressor`: laws of the estimator, its verdict, its manners and its errors."""
 
+import json
 import pickle
 from dataclasses import replace
 
@@ -12,7 +13,15 @@ from sklearn.base import BaseEstimator, clone, RegressorMixin
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
-from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, ShuffleSplit, TimeSeriesSplit
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    LeaveOneOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -186,11 +195,15 @@ class TestSplits:
         changed[-100:] += 50.0  # the last fold of five
         fits = []
         for response in (y, changed):
-            model = gw.MoERegressor(PAIR, cv=TimeSeriesSplit(5, test_size=80), random_state=0, settings=QUICK)
+            model = gw.MoERegressor(
+                PAIR, gates=["linear", "kernel"], cv=TimeSeriesSplit(5, test_size=80), settings=QUICK
+            )
+            model.set_params(random_state=0)
             fits.append(_fit_of(model, X, response))
         early = fits[0].rows < 400
         np.testing.assert_allclose(fits[0].F[early], fits[1].F[early])
-        np.testing.assert_allclose(fits[0].stack[early], fits[1].stack[early])
+        for name in ("stack", "forecasts", "plain", "weights"):
+            np.testing.assert_allclose(getattr(fits[0], name)[early], getattr(fits[1], name)[early])
         assert (np.diff(fits[0].rows) > 0).all()
 
     def test_groups_stay_together(self, halves):
@@ -219,6 +232,32 @@ class TestSplits:
         predicted = model.fit(X[:800], y[:800]).predict(X[800:])
         single = ((X[800:].to_numpy() - y[800:, None]) ** 2).mean(axis=0)
         assert np.mean((predicted - y[800:]) ** 2) < 0.8 * single.min()
+
+    def test_holding_rows_out_more_often_does_not_feign_certainty(self, halves):
+        X, y, _ = halves
+        widths = []
+        for repeats in (1, 6):
+            cv = RepeatedKFold(n_splits=5, n_repeats=repeats, random_state=0)
+            model = gw.MoERegressor(PAIR, cv=cv, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
+            widths.append(model.verdict_.gain.high - model.verdict_.gain.low)
+        assert widths[1] > 0.5 * widths[0]
+
+    def test_orders_matter_for_prefit_experts(self, halves):
+        X, y, _ = halves
+        experts = [(name, clone(expert).fit(X[:100], y[:100])) for name, expert in PAIR]
+        one, two = (
+            gw.MoERegressor(experts, cv="prefit", random_state=0, settings=replace(QUICK, n_orders=n)).fit(X, y)
+            for n in (1, 5)
+        )
+        assert not np.allclose(one.weights_, two.weights_)
+
+    def test_one_row_at_a_time_and_masks(self, halves):
+        X, y, _ = halves
+        part = slice(0, 40)
+        masks = [(np.arange(40) % 4 != j, np.arange(40) % 4 == j) for j in range(4)]
+        for cv in (LeaveOneOut(), masks, iter(masks)):
+            model = gw.MoERegressor(PAIR, cv=cv, gates=["linear"], random_state=0, settings=QUICK)
+            assert np.isfinite(model.fit(X[part], y[part]).predict(X[part])).all()
 
     def test_rows_on_both_sides_are_refused(self, halves):
         with pytest.raises(ValueError, match="hold out rows that it trains on"):
@@ -272,6 +311,13 @@ class TestTables:
         model = gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).set_output(transform="pandas")
         out = model.fit(self.FRAME, self.Y).transform(self.FRAME)
         assert list(out.columns) == ["numbers", "towns"]
+        assert isinstance(model.predict(self.FRAME), np.ndarray)
+
+    def test_moments_with_a_time_zone_are_numbers(self):
+        when = pd.date_range("2020-01-01", periods=200, tz="Europe/Berlin")
+        frame = self.FRAME.assign(when=when)
+        model = gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).fit(frame, self.Y)
+        assert "when" in model._inputs.names
 
 
 class TestManners:
@@ -312,13 +358,50 @@ class TestManners:
         np.testing.assert_allclose(model.experts_[0].coef_, LinearRegression().fit(X, y, weight).coef_)
         np.testing.assert_allclose(model.experts_[1].coef_, Ridge().fit(X, y).coef_)
 
+    def test_routing_without_metadata(self, halves):
+        with sklearn.config_context(enable_metadata_routing=True):
+            assert gw.MoERegressor(PAIR, settings=QUICK).fit(*halves[:2]).verdict_ is not None
+
+    def test_weights_reach_experts_as_they_are(self, halves):
+        X, y, _ = halves
+        weight = np.random.default_rng(0).uniform(1, 100, 500)
+        for expert in (Ridge(10.0), GridSearchCV(Ridge(), {"alpha": [10.0]})):
+            model = gw.MoERegressor([("one", expert), ("tree", PAIR[1][1])], settings=QUICK).fit(X, y, weight)
+            fitted = getattr(model.experts_[0], "best_estimator_", model.experts_[0])
+            np.testing.assert_allclose(fitted.coef_, Ridge(10.0).fit(X, y, weight).coef_)
+
+    def test_settings_are_within_reach_of_a_search(self):
+        model = clone(gw.MoERegressor(PAIR, settings=QUICK)).set_params(settings__readout="single")
+        assert model.settings.readout == "single"
+        assert QUICK.readout == "aggregate"
+        with pytest.raises(ValueError, match="readout must be"):
+            model.set_params(settings__readout="median")
+
     def test_the_report_holds_plain_values(self, local):
         facts = local.report()
+        json.dumps(facts, allow_nan=False)
         assert facts["verdict"]["kind"] == "gate"
         assert sum(c["weight"] for c in facts["candidates"]) == pytest.approx(1.0)
 
 
 class TestGoingOn:
+    def test_a_weight_counts_as_it_did_in_fit(self, local, halves):
+        X, y, _ = halves
+        light, heavy, none = (
+            pickle.loads(pickle.dumps(local)).partial_fit(X[:1], y[:1], sample_weight=[w]) for w in (1e-6, 50.0, 0.0)
+        )
+        np.testing.assert_allclose(light._mixing.log_weights, none._mixing.log_weights, atol=1e-4)
+        assert not np.allclose(heavy._mixing.log_weights, none._mixing.log_weights)
+
+    def test_experts_that_came_fitted_are_not_changed(self, halves):
+        X, y, _ = halves
+        sgd = SGDRegressor(random_state=0).fit(X, y)
+        before = sgd.coef_.copy()
+        model = gw.MoERegressor([("sgd", sgd), ("one", ColumnExpert(1))], cv="prefit", settings=QUICK).fit(X, y)
+        model.partial_fit(X[:20], y[:20] + 9.0, update_experts=True)
+        np.testing.assert_array_equal(sgd.coef_, before)
+        assert not np.allclose(model.experts_[0].coef_, before)
+
     def test_weights_go_on_from_where_they_stood(self, halves):
         X, y, truth = halves
         experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
@@ -410,6 +493,11 @@ class TestErrors:
             ({"experts": [("a", Ridge()), ("a", Ridge())]}, "different names"),
             ({"experts": [("a__b", Ridge())]}, "double underscore"),
             ({"gates": ["cubic"]}, "gates must be 'auto' or some of linear"),
+            ({"gates": None}, "gates must be 'auto' or some of linear"),
+            ({"gates": ["forecast"], "k": 1}, "'forecast' ask every expert"),
+            ({"experts": [("k", Ridge())]}, "'k' is the name of a parameter"),
+            ({"shared": [("line", Ridge())]}, "different names"),
+            ({"cv": []}, "cv must give at least one split"),
             ({"k": "few"}, "k must be None, a whole number or 'auto'"),
         ],
     )
@@ -441,6 +529,7 @@ class TestErrors:
         [
             ({"readout": "median"}, "readout must be"),
             ({"spreads": ()}, "spreads must hold"),
+            ({"spreads": 1.0}, "spreads must hold"),
             ({"fade": 0.0}, "fade must be"),
             ({"noise": "cauchy"}, "noise must be"),
         ],

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import delayed, Parallel
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
+from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.experts import expert_predictions
@@ -34,9 +34,9 @@ class HeldOut:
 
     @property
     def in_time(self) -> bool:
-        """Whether every split was fitted on earlier rows alone."""
-        return all(
-            part.size == 0 or self.rows[self.fold == number].min() > part.max(initial=-1)
+        """Whether there are several splits, each fitted on earlier rows alone."""
+        return len(self.train) > 1 and all(
+            part.size > 0 and self.rows[self.fold == number].min(initial=part.max() + 1) > part.max()
             for number, part in enumerate(self.train)
         )
 
@@ -110,8 +110,11 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     steps = getattr(expert, "steps", None)
     if steps and has_fit_parameter(steps[-1][1], "sample_weight"):
         return {f"{steps[-1][0]}__sample_weight": sample_weight}
-    inner = getattr(expert, "regressor", None)  # a transformed target hands its keywords on
-    return weight_params(inner, sample_weight) if inner is not None else {}
+    if hasattr(expert, "regressor"):  # a transformed target hands its keywords on
+        return weight_params(expert.regressor, sample_weight)
+    if hasattr(expert, "param_grid") or hasattr(expert, "param_distributions"):  # and so does a search
+        return weight_params(expert.estimator, sample_weight)
+    return {}
 
 
 def _fit_one(

@@ -1,6 +1,7 @@
 """`MoERegressor`: a pool of regressors and a gate that says which to use where."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -122,10 +123,15 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
         routed, shared = checked_experts(self.experts, "experts"), checked_experts(self.shared, "shared", least=0)
+        checked_experts([*routed, *shared], "experts and shared")
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = MoESettings() if self.settings is None else self.settings
+        if not isinstance(settings, MoESettings):
+            raise TypeError(f"settings must be a gatewise.MoESettings, not {settings!r}")
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
         params, split_params = expert_params(self, [*routed, *shared], sample_weight, weight, groups)
+        self._unit_weight = float(weight.mean())
+        weight = weight / self._unit_weight
         self._inputs = GateInputs.fit(X, settings.n_components, settings.fade)
         task = Task(
             X=X,
@@ -164,7 +170,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
                 part = X if len(rows) == len(weights) else _safe_indexing(X, rows)
                 total[rows] += weights[rows, m] * predict_matrix([(names[m], self.experts_[m])], part)[:, 0]
             return total
-        F = self.transform(X)
+        F = self._forecasts(X)
         weights = final.mean_weights(shares, inputs, F)
         mean = self._always(X) + np.einsum("im,im->i", weights, F) + final.corrections(shares, F)
         return (mean, self._spread.sd(disagreement(weights, F))) if return_std else mean
@@ -196,8 +202,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, update_experts: bool = False) -> Self:
         """Continue the aggregation on new rows; gates stay as they are.
 
-        The weights of the candidates go on from where they stood. With ``update_experts``, experts that have
-        ``partial_fit`` are updated on these rows afterwards; the others stay.
+        The weights of the candidates go on from where they stood; verdict, regions and spread stay those of ``fit``.
+        With ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows afterwards,
+        without sample weights; the others stay.
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
@@ -206,10 +213,11 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         rest = y - always
         forecasts = self._router.forecasts(self._inputs.transform(X), self._forecasts(X))
         settings = MoESettings() if self.settings is None else self.settings
-        noise, power = as_noise(settings.noise), settings.rate * weight
+        noise, power = as_noise(settings.noise), settings.rate * weight / self._unit_weight
         self._keep_mixing(go_on(self._mixing, forecasts, rest, noise, power))
         self.online_predictions_ = self._mixing.online + always
         if update_experts:
+            self.experts_ = [deepcopy(expert) for expert in self.experts_]  # one that came fitted stays as it was
             for expert in self.experts_:
                 if hasattr(expert, "partial_fit"):
                     expert.partial_fit(X, rest)
@@ -248,17 +256,22 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """The facts of the fit as plain values, ready for JSON."""
         check_is_fitted(self)
         rows = [{**asdict(row)} for row in self._regions]
-        return {
+        facts: dict[str, Any] = {
             "verdict": {**asdict(self.verdict_), "gain": self.verdict_.gain._asdict()},
             "experts": list(self._names),
             "candidates": [
                 {"candidate": str(c), "weight": float(w), "rmse": float(s)}
                 for c, w, s in zip(self.candidates_, self.weights_, self.sigma_, strict=True)
             ],
-            "regions": [{key: _plain(value) for key, value in row.items()} for row in rows],
+            "regions": [
+                {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in row.items()}
+                for row in rows
+            ],
             "fidelity": self._regions.fidelity,
             "held_out_errors": list(self.history_),
         }
+        plain: dict[str, Any] = _plain(facts)
+        return plain
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the experts among them."""
@@ -280,11 +293,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def _classes(self) -> tuple[str, ...]:
         if isinstance(self.gates, str) and self.gates == "auto":
             return tuple(name for name in CLASSES if self._ks_dense() or name != "forecast")
-        wanted = (self.gates,) if isinstance(self.gates, str) else tuple(self.gates)
-        unknown = [name for name in wanted if name not in CLASSES]
-        if unknown:
-            raise ValueError(f"gates must be 'auto' or some of {', '.join(CLASSES)}, not {unknown[0]!r}")
-        return wanted
+        wanted = (self.gates,) if isinstance(self.gates, str) else self.gates
+        if not isinstance(wanted, Sequence) or not set(wanted) <= set(CLASSES):
+            raise ValueError(f"gates must be 'auto' or some of {', '.join(CLASSES)}, not {self.gates!r}")
+        if "forecast" in wanted and not self._ks_dense():
+            raise ValueError("gates of the class 'forecast' ask every expert; they need k=None or k='auto'")
+        return tuple(wanted)
 
     def _ks_dense(self) -> bool:
         return self.k is None or self.k == "auto"
@@ -306,8 +320,14 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self._keep_mixing(fit.mixing)
         y, weight = (task.y - trained.always)[fit.rows], task.sample_weight[fit.rows]
         residual = y - fit.forecasts
-        errors = HeldOutLosses(residual**2, (y - fit.plain) ** 2, (y - fit.stack) ** 2, weight, fit.n_parts)
-        self.verdict_: Verdict = reach_verdict(self.candidates_, self.weights_, errors)
+        rows, entry = np.unique(fit.rows, return_inverse=True)  # a row may have been held out more than once
+        own, plain, stack = (
+            np.bincount(entry, (y - forecast) ** 2) / np.bincount(entry)
+            for forecast in (fit.forecasts, fit.plain, fit.stack)
+        )
+        self.verdict_: Verdict = reach_verdict(
+            self.candidates_, self.weights_, HeldOutLosses(own, plain, stack, task.sample_weight[rows], fit.n_parts)
+        )
         always = trained.always[fit.rows]
         self.out_of_fold_ = OutOfFold(
             fit.rows, y + always, fit.F, fit.weights, fit.forecasts + always, fit.stack + always
@@ -356,4 +376,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
 
 def _plain(value: Any) -> Any:
-    return value._asdict() if hasattr(value, "_asdict") else value
+    """With None in the place of numbers that JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

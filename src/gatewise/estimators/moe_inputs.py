@@ -6,30 +6,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array, get_tags
-from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
+from gatewise.checks import as_vector
 from gatewise.estimators.held_out import Split, weight_params
 
 Floats = NDArray[np.float64]
+RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
     """X as the experts will get it: a data frame as it is, anything else as an array.
 
-    Missing values in an array pass if some expert takes them; one that does not will say so itself.
+    Missing values in an array pass: an expert that does not take them will say so itself.
     """
     if hasattr(X, "columns"):
         validate_data(model, X, reset=reset, skip_check_array=True)
         if X.shape[0] < least:
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         return X
-    missing = any(_takes_missing(expert) for _, expert in model.experts)
-    finite = "allow-nan" if missing else True
-    return validate_data(model, X, reset=reset, dtype="numeric", ensure_all_finite=finite, ensure_min_samples=least)
+    return validate_data(
+        model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
+    )
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
-    """X as the experts will get it, responses (n,), and sample weights (n,) with mean one."""
+    """X as the experts will get it, responses (n,), and sample weights (n,)."""
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
     X = checked_rows(model, X, reset, least=2 if reset else 1)
@@ -42,10 +44,11 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     target = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
     if len(target) != X.shape[0]:
         raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {len(target)}")
-    weight = _check_sample_weight(sample_weight, target, dtype=np.float64, ensure_non_negative=True)
-    if not weight.any():
-        raise ValueError("sample_weight must not be zero for all rows")
-    return X, target, np.asarray(weight / weight.mean())
+    n = len(target)
+    weight = np.ones(n) if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0.0).any() or (reset and not weight.any()):
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    return X, target, weight
 
 
 def checked_experts(experts: Any, name: str, least: int = 1) -> list[tuple[str, Any]]:
@@ -62,6 +65,8 @@ def checked_experts(experts: Any, name: str, least: int = 1) -> list[tuple[str, 
     if len(set(labels)) < len(labels):
         raise ValueError(f"{name} must have different names, not {labels}")
     for label, expert in pairs:
+        if label in RESERVED:
+            raise ValueError(f"{name}: {label!r} is the name of a parameter; take another")
         if not hasattr(expert, "predict"):
             raise TypeError(f"{name}: {label!r} must be a regressor with fit and predict, not {expert!r}")
     return pairs
@@ -77,11 +82,11 @@ def expert_params(
     from sklearn import get_config  # noqa: PLC0415
     from sklearn.utils.metadata_routing import process_routing  # noqa: PLC0415
 
-    if get_config()["enable_metadata_routing"]:
-        extras = {"sample_weight": given, "groups": groups}
-        routed = process_routing(model, "fit", **{key: value for key, value in extras.items() if value is not None})
+    extras = {key: value for key, value in (("sample_weight", given), ("groups", groups)) if value is not None}
+    if extras and get_config()["enable_metadata_routing"]:
+        routed = process_routing(model, "fit", **extras)
         params = {name: dict(routed[name].fit) for name, _ in experts}
-        return params, dict(routed["splitter"].split) if "splitter" in routed else {}
+        return params, dict(routed["splitter"].split) if hasattr(model.cv, "split") else {}
     params = {name: weight_params(expert, None if given is None else weight) for name, expert in experts}
     return params, {} if groups is None else {"groups": groups}
 
@@ -93,24 +98,31 @@ def make_splits(cv: Any, X: Any, y: Floats, params: dict[str, Any], seed: int) -
     if cv is None or isinstance(cv, int | np.integer):
         folds = 5 if cv is None else int(cv)
         cv = KFold(min(folds, len(y)), shuffle=True, random_state=seed % 2**31)
-    splits = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv, y).split(X, y, **params)]
+    splits = [(_numbers(a), _numbers(b)) for a, b in check_cv(cv, y).split(X, y, **params)]
+    if not splits:
+        raise ValueError(f"cv must give at least one split, and {cv!r} gives none")
     for train, test in splits:
         if np.intersect1d(train, test).size:
             raise ValueError("cv must not hold out rows that it trains on")
     return splits
 
 
+def _numbers(rows: Any) -> NDArray[np.intp]:
+    """Rows by number, which a splitter may also give as a mask."""
+    array = np.asarray(rows)
+    return np.flatnonzero(array) if array.dtype == bool else array.astype(np.intp)
+
+
 def metadata(model: Any) -> Any:
     """The routing of sample weights and groups."""
-    from sklearn.model_selection import check_cv  # noqa: PLC0415
     from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping  # noqa: PLC0415
 
     router = MetadataRouter(owner=model).add_self_request(model)
     for name, expert in [*model.experts, *model.shared]:
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router.add(**{name: expert}, method_mapping=mapping)
-    if model.cv != "prefit":
-        router.add(splitter=check_cv(model.cv), method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    if hasattr(model.cv, "split"):  # an iterable of splits asks for nothing, and may be read but once
+        router.add(splitter=model.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
     return router
 
 

@@ -116,7 +116,7 @@ class FittedList:
         center = np.average(F, axis=0, weights=sample_weight)
         linear = _linear_columns(F, unit, center)
         spreads = tuple(sorted({c.spread for c in candidates if c.kind == "gate"}))
-        part = slice(None, None, -(-len(y) // MOST_ROWS))
+        part = _some_rows(sample_weight)
         inputs, F, y, sample_weight, linear = inputs[part], F[part], y[part], sample_weight[part], linear[part]
         paths: dict[tuple[str, bool], Path] = {}
         for name, corrected in {(c.name, c.corrected): None for c in candidates if c.kind == "gate"}:
@@ -218,6 +218,14 @@ class FittedList:
         if c.corrected:
             return reference(self.stack)
         return self.stack if c.name == "convex" else np.full(len(self.stack), 1.0 / len(self.stack))
+
+
+def _some_rows(sample_weight: Floats) -> NDArray[np.intp]:
+    """Rows that count, at most MOST_ROWS of them, drawn at random with a fixed seed."""
+    counted = np.flatnonzero(sample_weight)
+    if len(counted) <= MOST_ROWS:
+        return counted
+    return np.sort(np.random.default_rng(0).choice(counted, MOST_ROWS, replace=False))
 
 
 def reference(stack: Floats) -> Floats:

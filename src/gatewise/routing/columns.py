@@ -133,12 +133,17 @@ def as_numbers(values: NDArray[Any]) -> Floats | None:
         numbers = np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86400.0)
     elif kind == "O" and not any(isinstance(value, str) for value in values):
         try:
-            numbers = np.array([np.nan if _is_missing(value) else float(value) for value in values])
+            numbers = np.array([np.nan if _is_missing(value) else _number(value) for value in values])
         except (TypeError, ValueError):
             return None
     else:
         return None
     return np.where(np.isinf(numbers), np.nan, numbers)
+
+
+def _number(value: Any) -> float:
+    """A number, or the days of a moment in time."""
+    return float(value.timestamp() / 86400.0) if hasattr(value, "timestamp") else float(value)
 
 
 def as_labels(values: NDArray[Any]) -> NDArray[np.object_]:

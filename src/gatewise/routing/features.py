@@ -81,9 +81,11 @@ class Kernel:
     def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
 
-        Z = inputs.Z[:: len(inputs.Z) // MOST_ROWS + 1, :KERNEL_INPUTS]
+        Z = inputs.Z[:, :KERNEL_INPUTS]
+        if len(Z) > MOST_ROWS:
+            Z = Z[np.random.default_rng(seed).choice(len(Z), MOST_ROWS, replace=False)]
         most = 60 if 0 < Z.shape[1] <= 3 else 20
-        distinct = np.unique(Z, axis=0) if len(Z) <= MOST_ROWS else Z
+        distinct = np.unique(Z, axis=0)
         count = max(1, min(most, len(Z) // 10, len(distinct)))
         centers = (
             KMeans(count, n_init=1, random_state=seed).fit(Z).cluster_centers_ if Z.shape[1] else np.zeros((1, 0))

@@ -1,7 +1,8 @@
 """What of the practical router can be set."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
 
 from gatewise.checks import as_count, as_positive
 from gatewise.noise import as_noise
@@ -48,13 +49,26 @@ class MoESettings:
     rate: float = 0.2
     noise: str = "gaussian"
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks
+        """The settings by name, so that a search can reach them: ``settings__spreads``."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings in place; only for scikit-learn, which works on a copy."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise ValueError(f"settings has no {name!r}; it has {', '.join(self.get_params())}")
+            object.__setattr__(self, name, value)
+        self.__post_init__()
+        return self
+
     def __post_init__(self) -> None:
         check_readout(self.readout)
         as_count(self.n_orders, "n_orders")
+        if not (isinstance(self.spreads, Sequence) and len(self.spreads)):
+            raise ValueError(f"spreads must hold at least one number, not {self.spreads!r}")
         for spread in self.spreads:
             as_positive(spread, "spreads")
-        if not self.spreads:
-            raise ValueError("spreads must hold at least one number")
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
         as_positive(self.rate, "rate")
