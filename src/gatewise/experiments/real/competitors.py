@@ -100,7 +100,7 @@ RIVALS: tuple[Competitor, ...] = (
 )
 COMPETITORS: tuple[Competitor, ...] = (
     *RIVALS,
-    Competitor("gatewise", _router, router_facts, version=2),
+    Competitor("gatewise", _router, router_facts, version=3),
 )
 
 
