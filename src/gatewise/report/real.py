@@ -74,12 +74,12 @@ def locality_table(rows: Sequence[LocalityRow]) -> Table:
 
 def regret_table(rows: Sequence[RegretRow]) -> Table:
     """The aggregate beside the best of its list; the excess in units of the noise variance over n."""
-    table = Table(title="MSE to the truth; excess = n (aggregate - best of the list) / noise variance")
-    for name in ("design", "n", "stack", "best of list", "aggregate", "single", "excess", "log S"):
-        table.add_column(name, justify="left" if name == "design" else "right")
+    table = Table(title="MSE to the truth; best: of the list; excess: n (aggregate - best) / noise variance")
+    for name in ("design", "n", "stack", "best", "aggregate", "single", "excess", "log S"):
+        table.add_column(name, justify="left" if name == "design" else "right", no_wrap=True)
     for row in rows:
         risks = (f"{value:.4f}" for value in (row.stack, row.best, row.aggregate, row.single))
-        excess = f"{row.excess:.1f} ± {row.excess_se:.1f}"
+        excess = f"{row.excess:.1f}±{row.excess_se:.1f}"
         table.add_row(row.design, str(row.n), *risks, excess, f"{np.log(row.n_candidates):.1f}")
     return table
 
