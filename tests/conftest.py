@@ -1,6 +1,27 @@
-"""Settings of the property tests: no deadline (the first call compiles), the same examples in every run."""
+"""Settings of the property tests, and the command line as a user runs it."""
 
+import sys
+
+import pytest
 from hypothesis import settings
 
+# No deadline (the first call compiles), the same examples in every run.
 settings.register_profile("gatewise", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("gatewise")
+
+
+@pytest.fixture
+def gatewise(monkeypatch, tmp_path, capfd):
+    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
+    pytest.importorskip("typer")
+    from gatewise.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def command(*args):
+        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, args)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capfd.readouterr()
+
+    return command

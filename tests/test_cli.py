@@ -10,21 +10,10 @@ import gatewise
 
 pytest.importorskip("typer")
 
-from gatewise.cli import main
-
 
 @pytest.fixture
-def run(monkeypatch, tmp_path, capfd):
-    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*args):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *args])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capfd.readouterr()
-
-    return command
+def run(gatewise):
+    return gatewise
 
 
 def test_demo_ends_with_a_table_and_a_figure(run, tmp_path):

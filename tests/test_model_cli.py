@@ -26,17 +26,8 @@ column = "forecast"
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path, capfd):
-    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*args):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *map(str, args)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capfd.readouterr()
-
-    return command
+def run(gatewise):
+    return gatewise
 
 
 @pytest.fixture

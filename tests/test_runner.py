@@ -160,18 +160,11 @@ def stored(path):
 
 
 @pytest.fixture
-def reproduce(monkeypatch, tmp_path, capfd):
+def reproduce(gatewise, tmp_path):
     """Run ``gatewise reproduce ARGS`` in an empty folder: (exit code, standard output, standard error)."""
-    pytest.importorskip("typer")
-    from gatewise.cli import main
-
-    monkeypatch.chdir(tmp_path)
 
     def command(*args):
-        monkeypatch.setattr(sys, "argv", ["gatewise", "reproduce", *args])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capfd.readouterr()
+        return gatewise("reproduce", *args)
 
     command.read = lambda name: json.loads((tmp_path / name).read_text())
     return command

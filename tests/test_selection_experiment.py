@@ -1,7 +1,6 @@
 """The choice of the gate class on the paper's designs: the settings, the command, and the bars."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -35,18 +34,11 @@ def test_a_row_is_the_mean_of_its_samples():
     assert sum(row.weights.values()) == pytest.approx(1.0)
 
 
-def test_the_command(monkeypatch, tmp_path, capfd):
-    pytest.importorskip("typer")
-    from gatewise.cli import main
-
-    target = tmp_path / "rows.json"
-    arguments = ["gatewise", "reproduce", "selection", "--reps", "2", "--n", "30", "--json", str(target)]
-    monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit) as left:
-        main()
-    assert left.value.code == 0
-    assert "nonlinear" in capfd.readouterr().out
-    rows = json.loads(target.read_text())
+def test_the_command(gatewise, tmp_path):
+    code, out, _ = gatewise("reproduce", "selection", "--reps", 2, "--n", 30, "--json", "rows.json")
+    assert code == 0
+    assert "nonlinear" in out
+    rows = json.loads((tmp_path / "rows.json").read_text())
     assert [row["design"] for row in rows] == list(DESIGNS)
     assert all(row["n"] == 30 and sum(row["picked"].values()) == 2 for row in rows)
 

@@ -1,7 +1,6 @@
 """The shared-expert simulations: their designs by hand, their seeds, their slopes."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -100,20 +99,9 @@ def test_slopes_are_those_of_the_example():
 
 class TestCommands:
     @pytest.fixture
-    def run(self, monkeypatch, tmp_path, capfd):
-        pytest.importorskip("typer")
-        from gatewise.cli import main
-
-        monkeypatch.chdir(tmp_path)
+    def run(self, gatewise, monkeypatch):
         monkeypatch.setattr(rates, "SIZES", (3200, 6400))
-
-        def command(*args):
-            monkeypatch.setattr(sys, "argv", ["gatewise", "reproduce", *args])
-            with pytest.raises(SystemExit) as left:
-                main()
-            return left.value.code, *capfd.readouterr()
-
-        return command
+        return lambda *args: gatewise("reproduce", *args)
 
     def test_rates(self, run, tmp_path, monkeypatch):
         monkeypatch.setattr(rates.run, "__defaults__", ((3200, 6400), *rates.run.__defaults__[1:]))

@@ -1,7 +1,6 @@
 """tab:mc-summary: one replication replayed by hand, the comparison with the paper, and what the commands show."""
 
 import json
-import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -185,18 +184,11 @@ def test_tables_fit_eighty_columns():
 @pytest.mark.usefixtures("small_nets")
 class TestCommands:
     @pytest.fixture
-    def reproduce(self, monkeypatch, tmp_path, capfd):
-        pytest.importorskip("typer")
-        from gatewise.cli import main
-
-        monkeypatch.chdir(tmp_path)
+    def reproduce(self, gatewise, monkeypatch, tmp_path):
         monkeypatch.setenv("COLUMNS", "80")
 
         def command(*args):
-            monkeypatch.setattr(sys, "argv", ["gatewise", "reproduce", *args, "--jobs", "1"])
-            with pytest.raises(SystemExit) as left:
-                main()
-            return left.value.code, *capfd.readouterr()
+            return gatewise("reproduce", *args, "--jobs", "1")
 
         command.read = lambda name: json.loads((tmp_path / name).read_text())
         return command

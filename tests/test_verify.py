@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,19 +114,8 @@ def test_a_constant_fitted_on_one_half_does_not_save_a_wrong_law():
 
 
 @pytest.fixture
-def command(monkeypatch, tmp_path, capfd):
-    pytest.importorskip("typer")
-    from gatewise.cli import main
-
-    monkeypatch.chdir(tmp_path)
-
-    def run(*args):
-        monkeypatch.setattr(sys, "argv", ["gatewise", "verify", *args])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capfd.readouterr()
-
-    return run
+def command(gatewise):
+    return lambda *args: gatewise("verify", *args)
 
 
 def test_the_command_prints_a_table_and_writes_json(command, tmp_path):

@@ -1,8 +1,7 @@
 """`MoERegressor`: a pool of regressors and a gate that says which to use where."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.checks import as_count
 from gatewise.estimators.held_out import Pool, predict_matrix
 from gatewise.estimators.learning import RouterFit
+from gatewise.estimators.moe_facts import plain_facts, summary_text
 from gatewise.estimators.moe_inputs import (
     checked_experts,
     checked_rows,
@@ -237,41 +237,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def summary(self) -> str:
         """What was found, as text."""
         check_is_fitted(self)
-        verdict = self.verdict_
-        order = np.argsort(-self.weights_)[:5]
-        leading = [f"  {self.weights_[s]:.2f}  {self.candidates_[s]}" for s in order]
-        kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in verdict.weights.items())
-        return "\n".join(
-            [
-                str(verdict),
-                f"weight of each kind: {kinds}",
-                "leading candidates:",
-                *leading,
-                "",
-                str(self._regions),
-            ]
-        )
+        return summary_text(self)
 
     def report(self) -> dict[str, Any]:
         """The facts of the fit as plain values, ready for JSON."""
         check_is_fitted(self)
-        rows = [{**asdict(row)} for row in self._regions]
-        facts: dict[str, Any] = {
-            "verdict": {**asdict(self.verdict_), "gain": self.verdict_.gain._asdict()},
-            "experts": list(self._names),
-            "candidates": [
-                {"candidate": str(c), "weight": float(w), "rmse": float(s)}
-                for c, w, s in zip(self.candidates_, self.weights_, self.sigma_, strict=True)
-            ],
-            "regions": [
-                {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in row.items()}
-                for row in rows
-            ],
-            "fidelity": self._regions.fidelity,
-            "held_out_errors": list(self.history_),
-        }
-        plain: dict[str, Any] = _plain(facts)
-        return plain
+        return plain_facts(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the experts among them."""
@@ -373,12 +344,3 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             return np.zeros(n)
         names = [name for name, _ in self.shared]
         return np.asarray(predict_matrix(list(zip(names, self.shared_, strict=True)), X, self.n_jobs).sum(axis=1))
-
-
-def _plain(value: Any) -> Any:
-    """With None in the place of numbers that JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -14,7 +14,7 @@ class OutOfFold:
 
     ``rows`` (N,) are the rows of the fit and ``y`` (N,) their responses; ``F`` (N, M) the experts' forecasts,
     ``weights`` (N, M) the gate's weights, ``forecasts`` and ``stack`` (N,) those of the aggregate and of the convex
-    stack. Nothing of an entry was fitted on its row, but that the candidates' shares in ``weights`` saw all rows.
+    stack. Nothing of an entry was fitted on its row.
     """
 
     rows: NDArray[np.intp]

@@ -7,16 +7,14 @@ from numpy.typing import NDArray
 
 from gatewise.estimators import RouterAggregator
 from gatewise.experiments.designs import DESIGNS
+from gatewise.experiments.table1_gates import NETS
 from gatewise.experts import expert_matrix
 from gatewise.gates import QuadraticGate
 
 Floats = NDArray[np.float64]
 DESIGN = DESIGNS["quadratic"]
 
-# The paper's grid of the quadratic gate: x1^2, x2^2, x1, x2 of expert 1, then of expert 2.
-SQUARES = (-1.6, -1.2, -0.8, 0.0)
-STRONG, WEAK = (-2.5, -1.25, 0.0, 1.25, 2.5), (-1.0, 0.0, 1.0)
-GRID = (SQUARES, SQUARES, STRONG, WEAK, SQUARES, SQUARES, WEAK, STRONG)
+GRID = NETS["quadratic", "quadratic"].values
 
 
 @dataclass(frozen=True)

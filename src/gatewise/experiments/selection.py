@@ -5,7 +5,7 @@ squares on the first block. A softmax gate is sought in the box that the paper's
 part of the class: the wider it is, the closer a smooth score comes to hard regions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -17,18 +17,12 @@ from gatewise.checks import as_count
 from gatewise.estimators import GateRegressor, GateSelector
 from gatewise.experiments.designs import Design, DESIGNS
 from gatewise.experiments.runner import Runner
-from gatewise.gates import KernelGate, LinearGate, QuadraticGate
+from gatewise.experiments.table1_gates import KERNELS, NETS
+from gatewise.gates import Gate
 
 Floats = NDArray[np.float64]
 
 CLASSES = ("linear", "quadratic", "kernel")
-# The largest absolute coefficient of the paper's grids, and its kernel gate's mesh and kappa.
-RADII: Mapping[str, tuple[float, float]] = {"linear": (3.0, 3.0), "quadratic": (2.5, 2.5), "nonlinear": (3.0, 2.0)}
-KERNELS: Mapping[str, tuple[float, float]] = {
-    "linear": (1.0, 0.75),
-    "quadratic": (1.0, 0.75),
-    "nonlinear": (2 / 3, 0.5),
-}
 _AXIS = (np.arange(100) + 0.5) / 50 - 1
 GRID = np.stack(np.meshgrid(_AXIS, _AXIS), axis=-1).reshape(-1, 2)  # the midpoint rule for the uniform law of x
 
@@ -68,14 +62,9 @@ class SelectionRow:
 
 def candidates(design: Design, radius: float | None = None) -> list[tuple[str, GateRegressor]]:
     """The paper's three gate classes over the design's experts."""
-    M = len(design.experts)
-    linear, quadratic = RADII[design.name] if radius is None else (radius, radius)
-    mesh, kappa = KERNELS[design.name]
-    gates = (
-        (LinearGate(M, intercept=False), linear),
-        (QuadraticGate(M, intercept=False, cross=False), quadratic),
-        (KernelGate(M, mesh=mesh, kappa=kappa, low=-1.0, high=1.0), 1.0),  # its parameters have a box of their own
-    )
+    nets = [NETS[design.name, name] for name in CLASSES[:2]]
+    gates: list[tuple[Gate, float]] = [(net.gate, net.radius if radius is None else radius) for net in nets]
+    gates.append((KERNELS[design.name], 1.0))  # its parameters have a box of their own
     models = [GateRegressor(design.experts, gate, radius=size, n_starts=5, random_state=0) for gate, size in gates]
     return list(zip(CLASSES, models, strict=True))
 

@@ -31,6 +31,11 @@ class NetGate:
         """Every combination of the values."""
         return self.gate.net(self.values)
 
+    @property
+    def radius(self) -> float:
+        """The largest absolute coefficient: the box that the values span."""
+        return max(abs(value) for values in self.values for value in values)
+
 
 _HALVES = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 _SIXTHS = (0.0, 0.6, 1.2, 1.8, 2.4, 3.0)

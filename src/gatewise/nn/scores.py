@@ -1,6 +1,7 @@
 """Scores: what a router thinks of every expert, linear or quadratic in the hidden state, in float32 at least."""
 
 import math
+from abc import ABC, abstractmethod
 
 import torch
 from torch import nn, Tensor
@@ -9,7 +10,7 @@ from torch.nn.functional import linear
 from gatewise.checks import as_count
 
 
-class Scores(nn.Module):
+class Scores(nn.Module, ABC):
     """s = W features(x) + b: hidden states (T, d) -> scores (T, M). A family of one's own says what ``features`` are.
 
     ``weight`` (M, p) multiplies the features; ``bias`` (M,) is None unless asked for. Half precision is raised to
@@ -26,9 +27,9 @@ class Scores(nn.Module):
         self.weight = nn.Parameter(torch.empty(self.n_scores, n_features).uniform_(-bound, bound))
         self.register_parameter("bias", nn.Parameter(torch.zeros(self.n_scores)) if bias else None)
 
+    @abstractmethod
     def features(self, x: Tensor) -> Tensor:
         """The features (T, p) of hidden states (T, d)."""
-        raise NotImplementedError
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):

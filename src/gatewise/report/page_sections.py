@@ -174,8 +174,7 @@ def real(findings: Findings) -> Html:
             "An expert is a specialist if its advantage over the runner-up, in squared error, is larger where the "
             "gate chooses it than over all rows, and positive there. One random half of the rows names the "
             "runner-up, the other half tests; the false discovery rate over experts is kept at 5 %. No expert and "
-            "no gate was fitted on the row that it is judged by; the shares of the candidates, a handful of numbers, "
-            "come from all rows of the fit.",
+            "no gate was fitted on the row that it is judged by.",
         ),
         table(
             [*heads, "adjusted p", "special"],

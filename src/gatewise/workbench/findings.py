@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.estimators.moe_facts import plain_values
 from gatewise.geometry import Activation, activation, Interval, mean_interval, Specialization, specialization
 from gatewise.routing.regions import RegionTable
 from gatewise.routing.verdict import Verdict
@@ -75,7 +76,7 @@ class Findings:
         """The figures of the page as plain values, without the rows."""
         special = () if self.specialization is None else self.specialization.experts
         sure = self.sureness
-        plain: dict[str, Any] = _plain(
+        plain: dict[str, Any] = plain_values(
             {
                 "target": self.target,
                 "n_rows": len(self.evidence.y),
@@ -91,17 +92,6 @@ class Findings:
             }
         )
         return plain
-
-
-def _plain(value: Any) -> Any:
-    """Intervals as lists, and None for a number that JSON cannot hold."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def find(saved: SavedModel, frame: Any) -> Findings:
