@@ -83,15 +83,16 @@ def skipping(n: int, rounds: int) -> dict[str, Any]:
     setting = kernels.setting(candidates.size, sigma, None, 0, 0.0)
     edges = np.array([0, n])
 
-    def sweeps(margin: float | None) -> tuple[np.ndarray, np.ndarray]:
-        swept = kernels.sweep(tables, setting, margin=margin)
-        return swept.residual, kernels.mean_weights(tables, setting, swept, edges, margin=margin)[0]
+    def sweeps(margin: float) -> tuple[np.ndarray, np.ndarray]:
+        weighing = setting._replace(margin=margin)
+        swept = kernels.sweep(tables, weighing)
+        return swept.residual, kernels.mean_weights(tables, weighing, swept, edges)[0]
 
-    seconds = best_times({"skipping": lambda: sweeps(None), "all": lambda: sweeps(np.inf)}, rounds)
+    seconds = best_times({"skipping": lambda: sweeps(setting.margin), "all": lambda: sweeps(np.inf)}, rounds)
     return {
         "seconds": seconds,
         "saved": 1.0 - seconds["skipping"] / seconds["all"],
-        "largest_difference": _difference([sweeps(None), sweeps(np.inf)]),
+        "largest_difference": _difference([sweeps(setting.margin), sweeps(np.inf)]),
     }
 
 

@@ -64,7 +64,7 @@ class ProductCandidates:
         return len(self.factors) + 1
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> Tables:
-        scores = [np.ascontiguousarray(_scores(factor[:, None, :], features)[:, :, 0]) for factor in self.factors]
+        scores = [_factor_scores(factor, features) for factor in self.factors]
         k = self.n_experts if self.k is None else self.k
         return product_tables(scores, [_relative(self.log_phi, s) for s in scores], y, F, k)
 
@@ -181,6 +181,14 @@ def _scores(theta: Floats, features: Floats) -> Floats:
     """(S, n, M), summed in a fixed order; an error when they overflow."""
     out = np.empty((len(theta), len(features), theta.shape[1] + 1))
     kernels.linear_scores(np.ascontiguousarray(features), np.ascontiguousarray(theta), out)
+    _check_scores(out)
+    return out
+
+
+def _factor_scores(factor: Floats, features: Floats) -> Floats:
+    """(G, n), equal to `_scores` of the same parameters bit for bit."""
+    out = np.empty((len(factor), len(features)))
+    kernels.one_score(np.ascontiguousarray(features), np.ascontiguousarray(factor), out)
     _check_scores(out)
     return out
 

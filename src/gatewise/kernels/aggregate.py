@@ -12,14 +12,15 @@ import numpy as np
 
 from gatewise.kernels.gating import add_linear_softmax
 from gatewise.kernels.gating import TILE as ROWS
+from gatewise.kernels.lanes import WIDTH
 from gatewise.kernels.mean_gate import mean_gate_units
 from gatewise.kernels.product import ProductTables
-from gatewise.kernels.rows import unit_of
+from gatewise.kernels.rows import home_of
 from gatewise.kernels.square import least_square_units, mean_square_units
-from gatewise.kernels.sweep import mean_weights_units, reference_units, RISE, sweep_units
+from gatewise.kernels.sweep import mean_weights_units, reference_members, RISE, Setting, Sums, sweep_units
 from gatewise.kernels.tables import count_candidates, count_rows, count_units
 from gatewise.kernels.threads import cut, run
-from gatewise.kernels.tile import Floats, Integers
+from gatewise.kernels.tile import aligned, Floats, Integers, MEMBERS
 from gatewise.kernels.units import Tables
 
 SAFE = 30.0  # weights below exp(-SAFE) / S of the total are not summed
@@ -45,21 +46,22 @@ class Sweep(NamedTuple):
         return np.asarray(self.top + self.log_mass)
 
 
-class Setting(NamedTuple):
-    """What turns residuals into weights: scales, prior, noise; see `setting`."""
+def setting(
+    n_candidates: int,
+    sigma: Floats | float,
+    log_prior: Floats | None,
+    code: int,
+    df: float,
+    margin: float | None = None,
+) -> Setting:
+    """sigma (S,) or one number for all; log_prior (S,), -inf excludes, None is uniform; the noise's code and df.
 
-    sigma: Floats
-    log_prior: Floats
-    code: int
-    df: float
-    flat: float
-
-
-def setting(n_candidates: int, sigma: Floats | float, log_prior: Floats | None, code: int, df: float) -> Setting:
-    """sigma (S,) or one number for all; log_prior (S,), -inf excludes, None is uniform; the noise's code and df."""
+    margin: log S + SAFE unless told.
+    """
     scales = np.ascontiguousarray(np.atleast_1d(sigma), dtype=np.float64)
     prior = np.empty(0) if log_prior is None else np.ascontiguousarray(log_prior, dtype=np.float64)
-    return Setting(scales, prior, code, float(df), -math.log(n_candidates))
+    size = math.log(n_candidates)
+    return Setting(scales, prior, -size, code, float(df), size + SAFE if margin is None else margin)
 
 
 def mean_square(tables: Tables, n_threads: int = 1) -> Floats:
@@ -87,46 +89,37 @@ def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
     return winner, total / n
 
 
-def sweep(tables: Tables, weighing: Setting, n_threads: int = 1, margin: float | None = None) -> Sweep:
-    """Online residuals, normalisers and final weights; margin: see `sweep_units`, log S + SAFE unless told."""
+def sweep(tables: Tables, weighing: Setting, n_threads: int = 1) -> Sweep:
+    """Online residuals, normalisers and final weights."""
     n, n_candidates = count_rows(tables), count_candidates(tables)
-    margin = math.log(n_candidates) + SAFE if margin is None else margin
     pieces = _pieces(tables)
-    totals = np.zeros((len(pieces), 3, n + 1))
-    totals[:, 0] = _reference(tables, weighing)
+    reference = np.repeat(_reference(tables, weighing)[None], len(pieces), axis=0)
+    lanes = aligned((2, len(pieces), n + 1, WIDTH))
+    lanes[:] = 0.0
     log_weights = np.empty(n_candidates)
-    until = np.zeros(count_units(tables), dtype=np.int64)
+    until = np.zeros((count_units(tables), MEMBERS), dtype=np.int64)
 
     def task(piece: int, start: int, stop: int) -> None:
-        sweep_units(tables, start, stop, *weighing, margin, totals[piece], log_weights, until)
+        sums = Sums(reference[piece], lanes[0, piece], lanes[1, piece])
+        sweep_units(tables, start, stop, weighing, sums, log_weights, until)
 
     run(task, pieces, n_threads)
     with np.errstate(invalid="ignore", divide="ignore"):  # every density 0 in double precision: NaN, for the caller
-        top = totals[:, 0].max(axis=0)
-        factor = np.exp(totals[:, 0] - top)
-        mass = (factor * totals[:, 1]).sum(axis=0)
-        residual = (factor * totals[:, 2]).sum(axis=0)[:n] / mass[:n]
+        top = reference.max(axis=0)
+        mass, weighted = (np.exp(reference - top) * np.einsum("apti->apt", lanes)).sum(axis=1)
+        residual = weighted[:n] / mass[:n]
         log_mass = np.log(mass) + RISE
         log_weights -= top[n]
         log_weights -= log_mass[n]
     return Sweep(residual, top, log_mass, log_weights, until)
 
 
-def mean_weights(
-    tables: Tables,
-    weighing: Setting,
-    swept: Sweep,
-    edges: Integers,
-    n_threads: int = 1,
-    margin: float | None = None,
-) -> Floats:
+def mean_weights(tables: Tables, weighing: Setting, swept: Sweep, edges: Integers, n_threads: int = 1) -> Floats:
     """Weights averaged over the times edges[j] <= t < edges[j + 1], 0 = edges[0] < ... <= n; (segments, S)."""
-    n_candidates = count_candidates(tables)
-    margin = math.log(n_candidates) + SAFE if margin is None else margin
-    out = np.empty((len(edges) - 1, n_candidates))
+    out, share = np.empty((len(edges) - 1, count_candidates(tables))), np.exp(-swept.log_mass)
 
     def task(_: int, start: int, stop: int) -> None:
-        mean_weights_units(tables, start, stop, *weighing, margin, swept.top, swept.log_mass, swept.until, edges, out)
+        mean_weights_units(tables, start, stop, weighing, swept.top, share, swept.until, edges, out)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -169,11 +162,11 @@ def _reference(tables: Tables, weighing: Setting) -> Floats:
     `sweep_units` raises it.
     """
     n, n_candidates = count_rows(tables), count_candidates(tables)
-    stripes = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // 64)) + 1).astype(np.int64)
+    stripes = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // MEMBERS)) + 1).astype(np.int64)
     best = [start + _best_in(weighing, start, stop, n) for start, stop in pairwise(stripes.tolist())]
-    units = np.unique([unit_of(tables, s) for s in best]).astype(np.int64)
+    homes = np.unique([home_of(tables, s) for s in best], axis=0).astype(np.int64)
     reference = np.full(n + 1, -np.inf)
-    reference_units(tables, units, *weighing, reference)
+    reference_members(tables, homes, weighing, reference)
     return reference
 
 

@@ -1,58 +1,62 @@
-"""log densities of the noise families, added to the log weights of a tile."""
+"""log densities of the noise families, for the candidates of a tile.
+
+The log density of a residual r is offset - shape(r * scale), and shape is never negative. Gaussian: shape(u) = u^2;
+double exponential: |u|; Student t: (df + 1) / 2 log(1 + u^2).
+"""
 
 import math
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.logarithm import log_from_one
-from gatewise.kernels.tile import Floats, TILE
+from gatewise.kernels.elementary import log_lanes
+from gatewise.kernels.lanes import Lanes, larger, load, store, WIDTH
+from gatewise.kernels.tile import Floats, Strip, TILE
 
 GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T = 0, 1, 2
 
 
 @compiled
-def set_noise(code: int, df: float, sigma: float) -> tuple[float, float]:
-    """(scale, offset) such that log density of a residual r is offset - shape(r * scale).
-
-    Gaussian: shape(u) = u^2; double exponential: |u|; Student t: (df + 1) / 2 log(1 + u^2).
-    """
+def standard_noise(code: int, df: float) -> tuple[float, float]:
+    """(scale, offset) of noise with variance 1."""
     if code == GAUSSIAN:
-        return math.sqrt(0.5) / sigma, -math.log(sigma) - 0.5 * math.log(2.0 * math.pi)
+        return math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
     if code == DOUBLE_EXPONENTIAL:
-        return math.sqrt(2.0) / sigma, -math.log(sigma) - 0.5 * math.log(2.0)
-    spread = math.sqrt(df - 2.0)
-    peak = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi) - math.log(spread)
-    return 1.0 / (sigma * spread), peak - math.log(sigma)
+        return math.sqrt(2.0), -0.5 * math.log(2.0)
+    peak = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi * (df - 2.0))
+    return 1.0 / math.sqrt(df - 2.0), peak
 
 
 @compiled_leaf
-def add_log_density(
-    code: int,
-    df: float,
-    residual: Floats,
-    row: int,
-    scale: Floats,
-    offset: Floats,
-    bar: float,
-    log_weight: Floats,
-) -> int:
-    """log_weight += log density of residual[row]; how many log weights are then above bar."""
-    above = 0
+def set_noise(
+    standard: tuple[float, float], sigma: Floats, first: int, count: int, member: int, scale: Floats, offset: Floats
+) -> None:
+    """scale and offset of the candidates of a member, whose scales are sigma (S,) or (1,)."""
+    for i in range(TILE):
+        scale[member, i] = sigma[0]
+    if sigma.size > 1:
+        for i in range(count):
+            scale[member, i] = sigma[first + i]
+    for i in range(member * TILE, (member + 1) * TILE, WIDTH):
+        spread = load(scale, i)
+        store(scale, i, standard[0] / spread)
+        store(offset, i, standard[1] - log_lanes(spread))
+
+
+@compiled_leaf
+def _log_density(code: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
+    u = r * scale
     if code == GAUSSIAN:
-        for i in range(TILE):
-            u = residual[row, i] * scale[i]
-            value = log_weight[i] + (offset[i] - u * u)
-            log_weight[i] = value
-            above += 1 if value > bar else 0
-    elif code == DOUBLE_EXPONENTIAL:
-        for i in range(TILE):
-            value = log_weight[i] + (offset[i] - abs(residual[row, i] * scale[i]))
-            log_weight[i] = value
-            above += 1 if value > bar else 0
-    else:
-        half = 0.5 * (df + 1.0)
-        for i in range(TILE):
-            u = residual[row, i] * scale[i]
-            value = log_weight[i] + (offset[i] - half * log_from_one(1.0 + u * u))
-            log_weight[i] = value
-            above += 1 if value > bar else 0
-    return above
+        return offset - u * u
+    if code == DOUBLE_EXPONENTIAL:
+        return offset - larger(u, 0.0 - u)
+    return offset - log_lanes(u * u + 1.0) * (0.5 * (df + 1.0))
+
+
+@compiled_leaf
+def add_log_density(code: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
+    """Log weights w plus the log densities of residuals r."""
+    return (
+        w[0] + _log_density(code, df, r[0], scale[0], offset[0]),
+        w[1] + _log_density(code, df, r[1], scale[1], offset[1]),
+        w[2] + _log_density(code, df, r[2], scale[2], offset[2]),
+        w[3] + _log_density(code, df, r[3], scale[3], offset[3]),
+    )

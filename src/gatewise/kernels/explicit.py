@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.exponential import exp_quick
-from gatewise.kernels.tile import Floats, Integers, TILE
+from gatewise.kernels.elementary import exp_lanes
+from gatewise.kernels.lanes import fill, larger, load, store, WIDTH
+from gatewise.kernels.tile import aligned_rows, Floats, Integers, load_strip, store_strip, STRIP, TILE
 
 
 class ExplicitTables(NamedTuple):
@@ -24,67 +25,54 @@ class ExplicitTables(NamedTuple):
 
 
 class ExplicitWork(NamedTuple):
-    """One tile: its parameters (M-1, p, TILE), scores (M, TILE), and rows (TILE,)."""
+    """One tile: parameters (M-1, p * TILE), scores (M, TILE), those of the active experts, and a row (1, TILE)."""
 
     theta: Floats
     scores: Floats
-    top: Floats
-    mass: Floats
-    rank: Floats
     active: Floats
+    rank: Floats
 
 
 @compiled
 def explicit_work(tables: ExplicitTables) -> ExplicitWork:
     _, n_free, p = tables.theta.shape
-    return ExplicitWork(
-        np.zeros((n_free, p, TILE)),
-        np.empty((n_free + 1, TILE)),
-        np.empty(TILE),
-        np.empty(TILE),
-        np.empty(TILE),
-        np.empty((n_free + 1, TILE)),
-    )
+    theta = aligned_rows(n_free, p * TILE)
+    theta[:] = 0.0
+    return ExplicitWork(theta, aligned_rows(n_free + 1, TILE), aligned_rows(n_free + 1, TILE), aligned_rows(1, TILE))
 
 
-@compiled
-def explicit_locate(tables: ExplicitTables, unit: int) -> tuple[int, int]:
-    """First candidate and number of candidates of a unit: a unit is a tile."""
+@compiled_leaf
+def explicit_locate(tables: ExplicitTables, unit: int, _member: int) -> tuple[int, int]:
+    """First candidate and number of candidates of a unit, which is one tile."""
     return unit * TILE, min(TILE, tables.theta.shape[0] - unit * TILE)
 
 
-@compiled
-def explicit_prepare(tables: ExplicitTables, work: ExplicitWork, unit: int) -> None:
+@compiled_leaf
+def explicit_prepare(tables: ExplicitTables, work: ExplicitWork, unit: int) -> int:
     """Transpose the tile's parameters; lanes beyond the last candidate keep finite values and are not read."""
-    first, count = explicit_locate(tables, unit)
-    _, n_free, p = tables.theta.shape
+    first, count = explicit_locate(tables, unit, 0)
+    n_free, p = tables.theta.shape[1], tables.theta.shape[2]
     for i in range(count):
         for m in range(n_free):
             for j in range(p):
-                work.theta[m, j, i] = tables.theta[first + i, m, j]
+                work.theta[m, j * TILE + i] = tables.theta[first + i, m, j]
+    return 1
 
 
 @compiled_leaf
 def _scores(features: Floats, theta: Floats, t: int, scores: Floats) -> None:
-    """scores[m] = sum_j features[t, j] theta[m, j], four features at a time to spare loads; 0 for the reference."""
-    n_free, p = theta.shape[0], theta.shape[1]
-    full = p - p % 4
+    """scores[m] = sum_j features[t, j] theta[m, j], from the first feature to the last; 0 for the reference."""
+    n_free, p = theta.shape[0], features.shape[1]
     for m in range(n_free):
-        for i in range(TILE):
-            scores[m, i] = 0.0
-        for j in range(0, full, 4):
-            a, b, c, d = features[t, j], features[t, j + 1], features[t, j + 2], features[t, j + 3]
-            for i in range(TILE):
-                s = scores[m, i] + a * theta[m, j, i]
-                s = s + b * theta[m, j + 1, i]
-                s = s + c * theta[m, j + 2, i]
-                scores[m, i] = s + d * theta[m, j + 3, i]
-        for j in range(full, p):
-            a = features[t, j]
-            for i in range(TILE):
-                scores[m, i] += a * theta[m, j, i]
-    for i in range(TILE):
-        scores[n_free, i] = 0.0
+        for column in range(0, TILE, STRIP):
+            a, b, c, d = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+            for j in range(p):
+                x = features[t, j]
+                e, f, g, h = load_strip(theta, (m * p + j) * TILE + column)
+                a, b, c, d = a + e * x, b + f * x, c + g * x, d + h * x
+            store_strip(scores, m * TILE + column, (a, b, c, d))
+    for column in range(0, TILE, STRIP):
+        store_strip(scores, n_free * TILE + column, (fill(0.0), fill(0.0), fill(0.0), fill(0.0)))
 
 
 @compiled_leaf
@@ -96,48 +84,42 @@ def _keep_best(scores: Floats, k: int, rank: Floats, active: Floats) -> None:
     n_experts = scores.shape[0]
     for m in range(n_experts):
         for i in range(TILE):
-            rank[i] = 0.0
+            rank[0, i] = 0.0
         for j in range(m):
             for i in range(TILE):
-                rank[i] += 1.0 if scores[j, i] >= scores[m, i] else 0.0
+                rank[0, i] += 1.0 if scores[j, i] >= scores[m, i] else 0.0
         for j in range(m + 1, n_experts):
             for i in range(TILE):
-                rank[i] += 1.0 if scores[j, i] > scores[m, i] else 0.0
+                rank[0, i] += 1.0 if scores[j, i] > scores[m, i] else 0.0
         for i in range(TILE):
-            active[m, i] = scores[m, i] if rank[i] < k else -np.inf
+            active[m, i] = scores[m, i] if rank[0, i] < k else -np.inf
 
 
 @compiled_leaf
-def _mix(scores: Floats, F: Floats, y: float, t: int, top: Floats, mass: Floats, row: int, out: Floats) -> None:
-    """out[row] = sum_m e_m (y - F[t, m]) / sum_m e_m with e_m = exp(scores[m] - their maximum)."""
+def _mix(scores: Floats, F: Floats, y: float, t: int, row: int, out: Floats) -> None:
+    """out[row] = y - sum_m softmax(scores)_m F[t, m]."""
     n_experts = scores.shape[0]
-    for i in range(TILE):
-        top[i] = scores[0, i]
-        mass[i] = 0.0
-        out[row, i] = 0.0
-    for m in range(1, n_experts):
-        for i in range(TILE):
-            top[i] = scores[m, i] if scores[m, i] > top[i] else top[i]
-    for m in range(n_experts):
-        miss = y - F[t, m]
-        for i in range(TILE):
-            e = exp_quick(scores[m, i] - top[i])
-            mass[i] += e
-            out[row, i] += e * miss
-    for i in range(TILE):
-        out[row, i] /= mass[i]
+    for column in range(0, TILE, WIDTH):
+        top = load(scores, column)
+        for m in range(1, n_experts):
+            top = larger(load(scores, m * TILE + column), top)
+        mass, pull = fill(0.0), fill(0.0)
+        for m in range(n_experts):
+            e = exp_lanes(load(scores, m * TILE + column) - top)
+            mass, pull = mass + e, pull + e * (y - F[t, m])
+        store(out, row * TILE + column, pull / mass)
 
 
 @compiled_leaf
-def explicit_residuals(tables: ExplicitTables, work: ExplicitWork, start: int, stop: int, out: Floats) -> None:
+def explicit_residuals(
+    tables: ExplicitTables, work: ExplicitWork, _member: int, start: int, stop: int, out: Floats
+) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
-    features, y, F, k = tables.features, tables.y, tables.F, tables.shape[1]
-    theta, scores, active, rank = work.theta, work.scores, work.active, work.rank
-    top, mass = work.top, work.mass
+    y, F, k = tables.y, tables.F, tables.shape[1]
     for t in range(start, stop):
-        _scores(features, theta, t, scores)
-        if k < scores.shape[0]:
-            _keep_best(scores, k, rank, active)
-            _mix(active, F, y[t], t, top, mass, t - start, out)
+        _scores(tables.features, work.theta, t, work.scores)
+        if k < F.shape[1]:
+            _keep_best(work.scores, k, work.rank, work.active)
+            _mix(work.active, F, y[t], t, t - start, out)
         else:
-            _mix(scores, F, y[t], t, top, mass, t - start, out)
+            _mix(work.scores, F, y[t], t, t - start, out)

@@ -16,7 +16,6 @@ LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # the leading bits of log 2: k * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
 ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the lowest bits
-NEGLIGIBLE = -600.0
 SMALLEST = -708.0  # below it the result is not a normal number and is called 0
 
 # (exp(r) - 1 - r) / r^2 on |r| <= log(2) / 2, Chebyshev fit, error 1.1e-16.
@@ -78,33 +77,3 @@ def exp_nonpositive(x: float) -> float:
     if x < SMALLEST:
         value = 0.0
     return value if x <= 0.0 else x  # only a NaN is left
-
-
-# The same fit with fewer terms: (exp(r) - 1 - r) / r^2 to 6e-14.
-Q2, Q3, Q4, Q5 = 0.4999999999995507, 0.16666666666662583, 0.041666666786337556, 0.008333333344209506
-Q6, Q7, Q8, Q9 = 0.001388883909064138, 0.00019841224581544105, 2.4867883453521802e-05, 2.761757684835413e-06
-
-
-@compiled_fma
-def exp_quick(x: float) -> float:
-    """exp(x) for -600 <= x <= 0 to a relative error of 6e-14, and exp(-600) below: for long sums, in less time.
-
-    The floor is that high so that what is multiplied with the result does not leave the normal numbers, which are
-    many times as fast as the others.
-    """
-    y = max(x, NEGLIGIBLE)
-    shifted = y * LOG2_E + ROUND
-    k = shifted - ROUND
-    r = y - k * LN2_HIGH
-    r = r - k * LN2_LOW
-    p = Q9 * r + Q8
-    p = p * r + Q7
-    p = p * r + Q6
-    p = p * r + Q5
-    p = p * r + Q4
-    p = p * r + Q3
-    p = p * r + Q2
-    p = p * r + 1.0
-    p = p * r + 1.0
-    value: float = _number(_bits(p) + (_bits(shifted) << 52))
-    return value

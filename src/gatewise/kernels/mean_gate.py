@@ -4,9 +4,9 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.prefix import best_of, peak_of, prefix_rows, PREFIXES, sums_of, weight_of
+from gatewise.kernels.prefix import best_of, peak_of, prefix_rows, sums_of, weight_of
 from gatewise.kernels.product import product_locate, product_prepare, product_work, ProductTables
-from gatewise.kernels.tile import Floats, Integers, TILE
+from gatewise.kernels.tile import Floats, Integers, MEMBERS, TILE
 
 
 @compiled_sum
@@ -91,10 +91,9 @@ def _spread(tables: ProductTables, rows: Integers, inner: int, others: Floats, l
 def _spread_block(tables: ProductTables, block: int, others: Floats, left: Floats, out: Floats) -> None:
     """`_spread` for the prefixes of a block, which then starts anew."""
     rows = np.empty(tables.length.size, np.int64)
-    for inner in range(PREFIXES):
-        if block * PREFIXES + inner < tables.shape[1]:
-            prefix_rows(tables.start, tables.length, block * PREFIXES + inner, rows)
-            _spread(tables, rows, inner, others, left, out)
+    for inner in range(min(MEMBERS, tables.shape[1] - block * MEMBERS)):
+        prefix_rows(tables.start, tables.length, block * MEMBERS + inner, rows)
+        _spread(tables, rows, inner, others, left, out)
     others[:] = 0.0
     left[:] = 0.0
 
@@ -108,36 +107,35 @@ def mean_gate_units(tables: ProductTables, weights: Floats, start: int, stop: in
     work = product_work(tables)
     n_experts, dense = tables.shape[2], tables.shape[2] == tables.shape[3]
     n_queries = out.shape[0]
-    others, left = np.zeros((PREFIXES, n_queries)), np.zeros((PREFIXES, n_queries))
+    others, left = np.zeros((MEMBERS, n_queries)), np.zeros((MEMBERS, n_queries))
     weight = np.empty(TILE)
     last, last_score, wild = tables.last, tables.last_score, tables.wild
     mass, bar, peak = work.mass, work.bar, work.peak
     for unit in range(start, stop):
-        first, count = product_locate(tables, unit)
-        if count == 0:
-            continue
         before = work.at[0]
-        product_prepare(tables, work, unit)
+        n_members = product_prepare(tables, work, unit)
         if before >= 0 and before != work.at[0]:
             _spread_block(tables, before, others, left, out)
-        weight[:] = 0.0
-        for i in range(count):
-            weight[i] = weights[first + i]
-        if not weight.any():
-            continue
-        tile, inner = work.at[1], work.at[2]
-        for t in range(n_queries):
-            rest, m = 0.0, mass[inner, t]
-            if wild[t] != 0:
-                others_, own, rest = _shares_wild(
-                    last, last_score, tile, t, m, peak[inner, t], bar[inner, t], dense, weight
-                )
-            elif dense:
-                others_, own = _shares(last, tile, t, m, weight)
-            else:
-                others_, own, rest = _shares_top(last, last_score, tile, t, m, bar[inner, t], weight)
-            others[inner, t] += others_
-            left[inner, t] += rest
-            out[t, n_experts - 2] += own
+        tile = work.at[1]
+        for inner in range(n_members):
+            first, count = product_locate(tables, unit, inner)
+            weight[:] = 0.0
+            for i in range(count):
+                weight[i] = weights[first + i]
+            if not weight.any():
+                continue
+            for t in range(n_queries):
+                rest, m = 0.0, mass[inner, t]
+                if wild[t] != 0:
+                    others_, own, rest = _shares_wild(
+                        last, last_score, tile, t, m, peak[inner, t], bar[inner, t], dense, weight
+                    )
+                elif dense:
+                    others_, own = _shares(last, tile, t, m, weight)
+                else:
+                    others_, own, rest = _shares_top(last, last_score, tile, t, m, bar[inner, t], weight)
+                others[inner, t] += others_
+                left[inner, t] += rest
+                out[t, n_experts - 2] += own
     if work.at[0] >= 0:
         _spread_block(tables, work.at[0], others, left, out)

@@ -1,8 +1,7 @@
 """Sums over the experts of a prefix: one of each factor but the last, and the reference.
 
-Written once per (prefix, observation) and met by every point of the last factor, so it may branch and need not be
-vectorised, except where all experts are active. The experts of a prefix have places 0 to M-2, the reference last. A
-table of values holds E, or log E where an observation is wild.
+Written once per (prefix, observation) and met by every point of the last factor. The experts of a prefix have places
+0 to M-2, the reference last. A table of values holds E, or log E where an observation is wild.
 """
 
 import math
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled_leaf
+from gatewise.kernels.lanes import choose, fill, Lanes, larger, load, smaller, store, WIDTH
 from gatewise.kernels.tile import Floats, Integers
 
 if TYPE_CHECKING:
     from gatewise.kernels.product import ProductTables, ProductWork
 
-PREFIXES = 8
 BELOW_ZERO = -5e-324  # a score of zero, the reference's, exceeds it; no negative one does
 
 
@@ -31,14 +30,12 @@ def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) 
         prefix //= length[m]
 
 
-@compiled
+@compiled_leaf
 def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, inner: int) -> None:
     """mass, pull, bar, rest and peak of one prefix at every observation."""
-    n_places = tables.length.size
-    rows = np.empty(n_places, np.int64)
+    k, rows = tables.shape[3], work.rows
     prefix_rows(tables.start, tables.length, prefix, rows)
-    k = tables.shape[3]
-    if k > n_places:
+    if k > rows.size:
         _fill_dense(tables.prefix, tables.lead, rows, inner, work.mass, work.pull)
     else:
         _fill_top(tables, work, rows, k, inner)
@@ -47,73 +44,64 @@ def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, inner
             _fill_wild(tables, work, rows, k, t, inner)
 
 
-@compiled
+@compiled_leaf
 def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, inner: int) -> None:
-    """The sums over the best k - 1 and the best k places, all observations together.
+    """Sums over the best k - 1 places, which the last factor's expert joins if it is active, and over the best k."""
+    width, best = tables.prefix.shape[1], work.best
+    scores, values, pulls, labels = 0, best.shape[1], 2 * best.shape[1], 3 * best.shape[1]  # the rows of best
+    for t in range(0, width, WIDTH):
+        _rank_places(tables, rows, k, t, best)
+        mass, pull = fill(0.0), fill(0.0)
+        for rank in range(0, (k - 1) * WIDTH, WIDTH):
+            mass = mass + load(best, values + rank)
+            pull = pull + load(best, pulls + rank)
+        last = (k - 1) * WIDTH
+        whole, drawn = mass + load(best, values + last), pull + load(best, pulls + last)
+        bar = choose(load(best, labels + last), 0.5, fill(BELOW_ZERO), load(best, scores + last))
+        at = inner * width + t
+        store(work.mass, at, mass)
+        store(work.pull, at, pull)
+        store(work.bar, at, bar)
+        store(work.rest, at, load(tables.gap, t) + drawn / whole)
 
-    Rank by rank the next place of every observation is found and its E is added to the sums: after k - 1 ranks they
-    are what the last factor's expert joins if it is active, after one more the whole without it.
+
+@compiled_leaf
+def _rank_places(tables: "ProductTables", rows: Integers, k: int, t: int, best: Floats) -> None:
+    """The best k places of eight observations from t on, by larger score, then smaller index.
+
+    best (4, k * WIDTH or more): scores, E, E (F_last - F_m), and 1 for the reference. From the last place to the
+    first, each is carried down the ranks and put where none above it is larger; the rest moves down.
     """
-    values, scores, lead, gap = tables.prefix, tables.prefix_score, tables.lead, tables.gap
-    mass, pull, bar, rest = work.mass, work.pull, work.bar, work.rest
-    n = gap.size
-    last, place = np.full(n, np.inf), np.full(n, -1.0)
-    best, found, value, drawn = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    for t in range(n):
-        mass[inner, t] = 0.0
-        pull[inner, t] = 0.0
-    for rank in range(k):
-        _next_place(scores, rows, last, place, best, found)
-        _take_place(values, lead, rows, found, value, drawn)
-        if rank < k - 1:
-            for t in range(n):
-                mass[inner, t] += value[t]
-                pull[inner, t] += value[t] * drawn[t]
-        last, best = best, last
-        place, found = found, place
-    for t in range(n):
-        rest[inner, t] = gap[t] + (pull[inner, t] + value[t] * drawn[t]) / (mass[inner, t] + value[t])
-        bar[inner, t] = BELOW_ZERO if place[t] == rows.size - 1 else last[t]
+    width, room = tables.prefix.shape[1], best.shape[1]
+    for rank in range(0, k * WIDTH, WIDTH):
+        store(best, rank, fill(-np.inf))
+    for m in range(rows.size - 1, -1, -1):
+        at = rows[m] * width + t
+        score, value = load(tables.prefix_score, at), load(tables.prefix, at)
+        pull, label = value * load(tables.lead, m * width + t), fill(1.0 if m == rows.size - 1 else 0.0)
+        for rank in range(0, k * WIDTH, WIDTH):
+            held = load(best, rank)
+            value = _exchange(best, room + rank, score, held, value)
+            pull = _exchange(best, 2 * room + rank, score, held, pull)
+            label = _exchange(best, 3 * room + rank, score, held, label)
+            store(best, rank, larger(score, held))
+            score = smaller(score, held)
 
 
 @compiled_leaf
-def _next_place(scores: Floats, rows: Integers, last: Floats, place: Floats, best: Floats, found: Floats) -> None:
-    """(best, found): score and place of the expert that comes after (last, place): smaller score or larger index."""
-    n = last.size
-    for t in range(n):
-        best[t] = -np.inf
-        found[t] = -1.0
-    for m in range(rows.size):
-        row, label = rows[m], float(m)
-        for t in range(n):
-            s = scores[row, t]
-            s = s if (s < last[t]) | ((s == last[t]) & (label > place[t])) else -np.inf
-            best[t] = s if s > best[t] else best[t]
-    for m in range(rows.size - 1, -1, -1):  # of equal scores the smallest index is found last
-        row, label = rows[m], float(m)
-        for t in range(n):
-            s = scores[row, t]
-            hit = (s == best[t]) & ((s < last[t]) | (label > place[t]))
-            found[t] = label if hit else found[t]
+def _exchange(best: Floats, at: int, score: Lanes, held: Lanes, new: Lanes) -> Lanes:
+    """Put new at ``at`` unless held > score; what goes on: the old there, the new elsewhere."""
+    old = load(best, at)
+    store(best, at, choose(held, score, old, new))
+    return choose(held, score, new, old)
 
 
 @compiled_leaf
-def _take_place(values: Floats, lead: Floats, rows: Integers, found: Floats, value: Floats, drawn: Floats) -> None:
-    """value and drawn: E and F_last - F_m of the place found at every observation."""
-    n = found.size
-    for m in range(rows.size):
-        row, label = rows[m], float(m)
-        for t in range(n):
-            value[t] = values[row, t] if found[t] == label else value[t]
-        for t in range(n):
-            drawn[t] = lead[m, t] if found[t] == label else drawn[t]
-
-
-@compiled
 def _fill_wild(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, t: int, inner: int) -> None:
     """One observation whose tables hold logarithms."""
-    values, wild, lead = tables.prefix, tables.wild, tables.lead
-    active = np.arange(rows.size)
+    values, wild, lead, active = tables.prefix, tables.wild, tables.lead, work.active
+    for m in range(rows.size):
+        active[m] = m
     if k <= rows.size:
         work.bar[inner, t] = best_of(tables.prefix_score, rows, k, t, active)
         top = peak_of(values, wild, rows, active, k, t)

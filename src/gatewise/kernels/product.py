@@ -16,19 +16,18 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.prefix import fill_prefix, PREFIXES
-from gatewise.kernels.tile import Floats, Integers, TILE
-
-QUARTER = TILE // 4
+from gatewise.kernels.lanes import choose, WIDTH
+from gatewise.kernels.prefix import fill_prefix
+from gatewise.kernels.tile import aligned_rows, Floats, Integers, load_strip, MEMBERS, store_strip, STRIP, Strip, TILE
 
 
 class ProductTables(NamedTuple):
     """What the kernels read about a product net; T tiles of the last factor, n observations, M experts.
 
     last (T, n, TILE): E, or log E where wild; last_score: the scores alike, empty when every expert is active;
-    prefix (rows, n) and prefix_score: the same for the points of the other factors, one factor after another, and the
-    reference; start, length (M-1,): where a factor's rows begin, and how many; gap (n,): y - F_last;
-    lead (M-1, n): F_last - F_m for the experts of those factors and the reference;
+    prefix (rows, N) and prefix_score: the same for the points of the other factors, one factor after another, and the
+    reference, N being n filled up to whole lanes; start, length (M-1,): where a factor's rows begin, and how many;
+    gap (N,): y - F_last; lead (M-1, N): F_last - F_m for the experts of those factors and the reference;
     wild (n,): 1 or 0; shape (4,): length of the last factor, number of prefixes, M, K.
     """
 
@@ -45,10 +44,11 @@ class ProductTables(NamedTuple):
 
 
 class ProductWork(NamedTuple):
-    """Sums over the experts of a few neighbouring prefixes, (PREFIXES, n) each, and what they belong to.
+    """Sums over the experts of a few neighbouring prefixes, (MEMBERS, N) each, and what they belong to.
 
     mass: D; pull: H; bar: the score that the last factor's expert must exceed to be active; rest: the residual when
-    it is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile, prefix in the block.
+    it is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile. The others are room
+    for `prefix`: rows and active (M-1,), best (4, (M-1) WIDTH).
     """
 
     mass: Floats
@@ -57,113 +57,106 @@ class ProductWork(NamedTuple):
     rest: Floats
     peak: Floats
     at: Integers
+    rows: Integers
+    active: Integers
+    best: Floats
 
 
 @compiled
 def product_work(tables: ProductTables) -> ProductWork:
-    n = tables.gap.size
-    at = np.full(3, -1, np.int64)
+    n, n_places = tables.gap.size, tables.length.size
     return ProductWork(
-        np.empty((PREFIXES, n)),
-        np.empty((PREFIXES, n)),
-        np.empty((PREFIXES, n)),
-        np.empty((PREFIXES, n)),
-        np.empty((PREFIXES, n)),
-        at,
+        aligned_rows(MEMBERS, n),
+        aligned_rows(MEMBERS, n),
+        aligned_rows(MEMBERS, n),
+        aligned_rows(MEMBERS, n),
+        aligned_rows(MEMBERS, n),
+        np.full(2, -1, np.int64),
+        np.empty(n_places, np.int64),
+        np.empty(n_places, np.int64),
+        aligned_rows(4, n_places * WIDTH),
     )
 
 
-@compiled
-def product_locate(tables: ProductTables, unit: int) -> tuple[int, int]:
-    """First candidate and number of candidates of a unit.
-
-    Units run over blocks of prefixes, then tiles, then the prefixes of the block: a tile of the last factor stays in
-    the second-level cache while it meets several prefixes.
-    """
+@compiled_leaf
+def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, int]:
+    """First candidate and number of candidates of a member of a unit: neighbouring prefixes, one tile."""
     n_tiles, width = tables.last.shape[0], tables.shape[0]
-    block, rest = divmod(unit, n_tiles * PREFIXES)
-    tile, inner = divmod(rest, PREFIXES)
-    prefix = block * PREFIXES + inner
-    if prefix >= tables.shape[1]:
-        return 0, 0
-    return prefix * width + tile * TILE, min(TILE, width - tile * TILE)
-
-
-@compiled
-def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> None:
-    """Bring the sums of the unit's prefix into work."""
-    n_tiles = tables.last.shape[0]
-    block, rest = divmod(unit, n_tiles * PREFIXES)
-    if work.at[0] != block:
-        for inner in range(PREFIXES):
-            if block * PREFIXES + inner < tables.shape[1]:
-                fill_prefix(tables, work, block * PREFIXES + inner, inner)
-        work.at[0] = block
-    work.at[1], work.at[2] = divmod(rest, PREFIXES)
+    block = unit // n_tiles
+    tile = unit - block * n_tiles
+    return (block * MEMBERS + member) * width + tile * TILE, min(TILE, width - tile * TILE)
 
 
 @compiled_leaf
-def product_residuals(tables: ProductTables, work: ProductWork, start: int, stop: int, out: Floats) -> None:
-    """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
-    tile, inner = work.at[1], work.at[2]
-    last, last_score, gap, wild = tables.last, tables.last_score, tables.gap, tables.wild
+def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
+    """Bring the sums of the unit's prefixes into work; how many there are."""
+    n_tiles = tables.last.shape[0]
+    block = unit // n_tiles
+    n_members: int = min(MEMBERS, tables.shape[1] - block * MEMBERS)
+    if work.at[0] != block:
+        for member in range(n_members):
+            fill_prefix(tables, work, block * MEMBERS + member, member)
+        work.at[0] = block
+    work.at[1] = unit - block * n_tiles
+    return n_members
+
+
+@compiled_leaf
+def product_residuals(
+    tables: ProductTables, work: ProductWork, member: int, start: int, stop: int, out: Floats
+) -> None:
+    """out[t - start, i] = y_t - (prediction of candidate i of the member) at observations start to stop."""
+    tile, n = work.at[1], tables.wild.size
+    last, score, gap, wild = tables.last, tables.last_score, tables.gap, tables.wild
     mass, pull, bar, rest, peak = work.mass, work.pull, work.bar, work.rest, work.peak
     dense = tables.shape[2] == tables.shape[3]
     for t in range(start, stop):
-        row = t - start
+        at, row = (tile * n + t) * TILE, (t - start) * TILE
         if wild[t] != 0:
-            _mix_wild(last, tile, t, gap[t], mass[inner, t], pull[inner, t], peak[inner, t], row, out)
+            _mix_wild(last, tile, t, gap[t], mass[member, t], pull[member, t], peak[member, t], t - start, out)
             if not dense:
-                _replace_inactive(last_score, tile, t, bar[inner, t], rest[inner, t], row, out)
+                _replace_inactive(score, at, bar[member, t], rest[member, t], row, out)
         elif dense:
-            _mix(last, tile, t, gap[t], mass[inner, t], pull[inner, t], row, out)
+            left, right = _mix(last, at, gap[t], mass[member, t], pull[member, t])
+            store_strip(out, row, left)
+            store_strip(out, row + STRIP, right)
         else:
-            sums = gap[t], mass[inner, t], pull[inner, t], bar[inner, t], rest[inner, t]
-            _mix_top(last, last_score, tile, t, sums, row, out)
+            left, right = _mix(last, at, gap[t], mass[member, t], pull[member, t])
+            store_strip(out, row, _active(score, at, bar[member, t], left, rest[member, t]))
+            store_strip(out, row + STRIP, _active(score, at + STRIP, bar[member, t], right, rest[member, t]))
 
 
 @compiled_leaf
-def _mix(last: Floats, tile: int, t: int, gap: float, mass: float, pull: float, row: int, out: Floats) -> None:
-    """out[row, i] = gap + pull / (mass + last[tile, t, i]), with one division for four lanes.
+def _mix(last: Floats, at: int, gap: float, mass: float, pull: float) -> tuple[Strip, Strip]:
+    """gap + pull / (mass + E) for the tile of E that starts at ``at``, with one division for eight.
 
-    Divisions are the dearest part of the whole library. 1 / a = b c d / (a b c d), and so on; the product of four
-    stays in range because E does. A candidate's last bit thus depends on its neighbours in the tile.
+    Divisions are the dearest part of the whole library. 1 / a = b / (a b), and so on; the product of eight stays in
+    range because E does. A candidate's last bit thus depends on its neighbours in the tile.
     """
-    for i in range(QUARTER):
-        a, b = mass + last[tile, t, i], mass + last[tile, t, i + QUARTER]
-        c, d = mass + last[tile, t, i + 2 * QUARTER], mass + last[tile, t, i + 3 * QUARTER]
-        ab, cd = a * b, c * d
-        whole = pull / (ab * cd)
-        first, second = whole * cd, whole * ab
-        out[row, i] = gap + first * b
-        out[row, i + QUARTER] = gap + first * a
-        out[row, i + 2 * QUARTER] = gap + second * d
-        out[row, i + 3 * QUARTER] = gap + second * c
+    a, b, c, d = load_strip(last, at)
+    e, f, g, h = load_strip(last, at + STRIP)
+    a, b, c, d, e, f, g, h = a + mass, b + mass, c + mass, d + mass, e + mass, f + mass, g + mass, h + mass
+    ab, cd, ef, gh = a * b, c * d, e * f, g * h
+    abcd, efgh = ab * cd, ef * gh
+    whole = pull / (abcd * efgh)
+    left, right = whole * efgh, whole * abcd
+    one, two, three, four = left * cd, left * ab, right * gh, right * ef
+    return (
+        (one * b + gap, one * a + gap, two * d + gap, two * c + gap),
+        (three * f + gap, three * e + gap, four * h + gap, four * g + gap),
+    )
 
 
 @compiled_leaf
-def _mix_top(
-    last: Floats,
-    last_score: Floats,
-    tile: int,
-    t: int,
-    sums: tuple[float, float, float, float, float],
-    row: int,
-    out: Floats,
-) -> None:
-    """`_mix` where the last factor's expert is among the best K, else the residual of the others alone."""
-    gap, mass, pull, bar, rest = sums
-    for i in range(QUARTER):
-        a, b = mass + last[tile, t, i], mass + last[tile, t, i + QUARTER]
-        c, d = mass + last[tile, t, i + 2 * QUARTER], mass + last[tile, t, i + 3 * QUARTER]
-        ab, cd = a * b, c * d
-        whole = pull / (ab * cd)
-        first, second = whole * cd, whole * ab
-        ra, rb, rc, rd = gap + first * b, gap + first * a, gap + second * d, gap + second * c
-        out[row, i] = ra if last_score[tile, t, i] > bar else rest
-        out[row, i + QUARTER] = rb if last_score[tile, t, i + QUARTER] > bar else rest
-        out[row, i + 2 * QUARTER] = rc if last_score[tile, t, i + 2 * QUARTER] > bar else rest
-        out[row, i + 3 * QUARTER] = rd if last_score[tile, t, i + 3 * QUARTER] > bar else rest
+def _active(score: Floats, at: int, bar: float, x: Strip, rest: float) -> Strip:
+    """x where the last factor's expert is among the best K, else the residual of the others alone."""
+    a, b, c, d = load_strip(score, at)
+    return (
+        choose(a, bar, x[0], rest),
+        choose(b, bar, x[1], rest),
+        choose(c, bar, x[2], rest),
+        choose(d, bar, x[3], rest),
+    )
 
 
 @compiled_leaf
@@ -180,7 +173,8 @@ def _mix_wild(
 
 
 @compiled_leaf
-def _replace_inactive(last_score: Floats, tile: int, t: int, bar: float, rest: float, row: int, out: Floats) -> None:
-    """The residual of the others alone where the last factor's expert is not among the best K."""
-    for i in range(TILE):
-        out[row, i] = out[row, i] if last_score[tile, t, i] > bar else rest
+def _replace_inactive(score: Floats, at: int, bar: float, rest: float, row: int, out: Floats) -> None:
+    """out[row] where the last factor's expert is active, else the residual of the others alone."""
+    for column in range(0, TILE, STRIP):
+        x = load_strip(out, row + column)
+        store_strip(out, row + column, _active(score, at + column, bar, x, rest))

@@ -6,12 +6,12 @@ from math import prod
 import numpy as np
 
 from gatewise.kernels.explicit import ExplicitTables
-from gatewise.kernels.prefix import PREFIXES
+from gatewise.kernels.lanes import WIDTH
 from gatewise.kernels.product import ProductTables
-from gatewise.kernels.tile import Floats, TILE
+from gatewise.kernels.tile import aligned, Floats, MEMBERS, TILE
 from gatewise.kernels.units import Tables
 
-WIDEST = 150.0  # the product of four sums of E, and its inverse, stay normal numbers
+WIDEST = 75.0  # the product of eight sums of E, and its inverse, stay normal numbers
 
 
 def product_tables(scores: Sequence[Floats], values: Sequence[Floats], y: Floats, F: Floats, k: int) -> ProductTables:
@@ -21,19 +21,20 @@ def product_tables(scores: Sequence[Floats], values: Sequence[Floats], y: Floats
     y (n,), F (n, M): responses and the experts' predictions at the time of each observation; k: active experts.
     """
     n, n_experts = F.shape
-    wild = _wild(values, k == n_experts)
+    dense = k == n_experts
+    wild = _wild(values, dense)
     reference = np.zeros((1, n))
     length = np.array([len(v) for v in (*values[:-1], reference)], dtype=np.int64)
-    others = np.delete(F, n_experts - 2, axis=1)
+    last = F[:, n_experts - 2]
     return ProductTables(
-        last=_tiles(_in_range(values[-1], wild), 1.0),
-        last_score=_tiles(scores[-1], 0.0) if k < n_experts else np.empty((0, 0, 0)),
-        prefix=_in_range(np.concatenate([*values[:-1], reference]), wild),
-        prefix_score=np.concatenate([*scores[:-1], reference]) if k < n_experts else np.empty((0, 0)),
+        last=_exp(_tiles(values[-1]), wild),
+        last_score=np.empty((0, 0, 0)) if dense else _tiles(scores[-1]),
+        prefix=_exp(_stacked([*values[:-1], reference]), wild),
+        prefix_score=np.empty((0, 0)) if dense else _stacked([*scores[:-1], reference]),
         start=np.cumsum(length) - length,
         length=length,
-        gap=y - F[:, n_experts - 2],
-        lead=np.ascontiguousarray((F[:, n_experts - 2, None] - others).T),
+        gap=_stacked([(y - last)[None]])[0],
+        lead=_stacked([(last[:, None] - np.delete(F, n_experts - 2, axis=1)).T]),
         wild=wild.astype(np.int64),
         shape=np.array([len(values[-1]), prod(length.tolist()), n_experts, k], dtype=np.int64),
     )
@@ -46,9 +47,9 @@ def explicit_tables(theta: Floats, features: Floats, y: Floats, F: Floats, k: in
 
 
 def count_units(tables: Tables) -> int:
-    """Number of units; some of a product's last block may be empty."""
+    """Number of units."""
     if isinstance(tables, ProductTables):
-        return -(-int(tables.shape[1]) // PREFIXES) * PREFIXES * len(tables.last)
+        return -(-int(tables.shape[1]) // MEMBERS) * len(tables.last)
     return -(-len(tables.theta) // TILE)
 
 
@@ -61,7 +62,7 @@ def count_candidates(tables: Tables) -> int:
 
 def count_rows(tables: Tables) -> int:
     """n."""
-    return len(tables.gap) if isinstance(tables, ProductTables) else len(tables.y)
+    return len(tables.wild) if isinstance(tables, ProductTables) else len(tables.y)
 
 
 def _wild(values: Sequence[Floats], dense: bool) -> np.ndarray:
@@ -78,19 +79,31 @@ def _wild(values: Sequence[Floats], dense: bool) -> np.ndarray:
     return wild
 
 
-def _in_range(values: Floats, wild: np.ndarray) -> Floats:
-    """exp(values), and the values themselves in the columns that are wild; (G, n)."""
+def _exp(values: Floats, wild: np.ndarray) -> Floats:
+    """exp in place, except at the observations that are wild: along the second axis, perhaps fewer than are there."""
     if not wild.any():
-        return np.exp(values)
-    return np.where(wild, values, np.exp(np.where(wild, 0.0, values)))
+        return np.exp(values, out=values)
+    tame = np.flatnonzero(~np.pad(wild, (0, values.shape[1] - len(wild))))
+    values[:, tame] = np.exp(values[:, tame])
+    return values
 
 
-def _tiles(rows: Floats, padding: float) -> Floats:
-    """(G, n) as (T, n, TILE): the rows of a tile are neighbours; lanes beyond G hold the padding."""
+def _tiles(rows: Floats) -> Floats:
+    """(G, n) as (T, n, TILE): the rows of a tile are neighbours; lanes beyond G hold zeros."""
     width, n = rows.shape
     n_tiles = -(-width // TILE)
-    tiles = np.full((n_tiles, n, TILE), padding)
+    tiles = aligned((n_tiles, n, TILE))
     for tile in range(n_tiles):
         part = rows[tile * TILE : (tile + 1) * TILE]
         tiles[tile, :, : len(part)] = part.T
+        tiles[tile, :, len(part) :] = 0.0
     return tiles
+
+
+def _stacked(parts: Sequence[Floats]) -> Floats:
+    """Arrays (., n) one below the other, n filled up with zeros to whole lanes."""
+    n = parts[0].shape[1]
+    out = aligned((sum(map(len, parts)), -(-n // WIDTH) * WIDTH))
+    np.concatenate(parts, out=out[:, :n])
+    out[:, n:] = 0.0
+    return out

@@ -1,15 +1,16 @@
 """Work cut into pieces that do not depend on the number of threads, so neither do the results."""
 
 import os
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
 R = TypeVar("R")
 
-PIECE = 1_000_000  # pairs of candidate and observation worth a call
+PIECE = 300_000  # pairs of candidate and observation worth a call
 MOST_PIECES = 32
 
 
@@ -21,11 +22,37 @@ def cut(n_units: int, n_pairs: int) -> list[tuple[int, int]]:
 
 
 def run(task: Callable[[int, int, int], R], pieces: list[tuple[int, int]], n_threads: int) -> list[R]:
-    """[task(piece, start, stop)] in order, on n_threads threads; a task gains if it frees the interpreter's lock."""
-    if n_threads == 1 or len(pieces) == 1:
-        return [task(i, start, stop) for i, (start, stop) in enumerate(pieces)]
-    jobs = [_pool(n_threads).submit(task, i, start, stop) for i, (start, stop) in enumerate(pieces)]
-    return [job.result() for job in jobs]
+    """[task(piece, start, stop)] in order, on n_threads threads; a task gains if it frees the interpreter's lock.
+
+    Every thread, the caller's among them, takes the next piece when it is done with one. After an error or an
+    interrupt no further piece is begun.
+    """
+    results: dict[int, R] = {}
+    todo = deque(range(len(pieces)))
+
+    def work() -> None:
+        try:
+            while (piece := _next(todo)) is not None:
+                results[piece] = task(piece, *pieces[piece])
+        finally:
+            todo.clear()
+
+    helpers = [_pool(n_threads).submit(work) for _ in range(min(n_threads, len(pieces)) - 1)]
+    try:
+        work()
+    finally:
+        begun = [helper for helper in helpers if not helper.cancel()]  # all threads may be busy with other work
+        wait(begun)
+    for helper in begun:
+        helper.result()
+    return [results[piece] for piece in range(len(pieces))]
+
+
+def _next(todo: deque[int]) -> int | None:
+    try:
+        return todo.popleft()
+    except IndexError:
+        return None
 
 
 @cache

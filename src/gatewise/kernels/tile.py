@@ -1,14 +1,51 @@
 """The tile: 64 neighbouring candidates that every hot loop takes together, at one observation after another.
 
-A tile is always full, so the length of every inner loop is a constant and the loop vectorises without a remainder.
+A tile is always full, so no loop has a remainder. Where its numbers stay in registers over several observations, half
+of it is taken at a time: a strip.
 """
+
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.lanes import Lanes, load, store, WIDTH
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Strip = tuple[Lanes, Lanes, Lanes, Lanes]
+
 TILE = 64
-SPAN = (
-    16  # observations per call: what a call costs is shared by TILE x SPAN residuals, which fit the first-level cache
-)
+STRIP = 4 * WIDTH
+SPAN = 16  # observations whose residuals are held at a time: TILE x SPAN of them fit the first-level cache
+MEMBERS = 8  # tiles of a unit, which meet the same stretch of a table while it is in that cache
+
+
+def aligned(shape: tuple[int, ...]) -> Floats:
+    """An array, not filled, whose first element starts a cache line, so that no load of lanes crosses one."""
+    size = prod(shape)
+    room = np.empty(size + WIDTH)
+    start = -(room.ctypes.data // room.itemsize) % WIDTH
+    return room[start : start + size].reshape(shape)
+
+
+@compiled
+def aligned_rows(n_rows: int, n_columns: int) -> Floats:
+    """The same in compiled code, two-dimensional."""
+    room = np.empty(n_rows * n_columns + WIDTH)
+    start = -(room.ctypes.data // 8) % WIDTH
+    return room[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
+
+
+@compiled_leaf
+def load_strip(array: Floats, at: int) -> Strip:
+    return load(array, at), load(array, at + WIDTH), load(array, at + 2 * WIDTH), load(array, at + 3 * WIDTH)
+
+
+@compiled_leaf
+def store_strip(array: Floats, at: int, x: Strip) -> None:
+    store(array, at, x[0])
+    store(array, at + WIDTH, x[1])
+    store(array, at + 2 * WIDTH, x[2])
+    store(array, at + 3 * WIDTH, x[3])

@@ -1,0 +1,218 @@
+"""Eight numbers taken together: arithmetic that always becomes the processor's vector instructions.
+
+The compiler vectorises a plain loop until some change of a line makes it refuse. The hot loops are written with lanes
+instead: `load` takes eight neighbours from an array, + - * / and the functions below act on all eight, `store` puts
+them back. A processor with shorter vectors takes them in two or four steps.
+
+Lanes exist in compiled code only. A product may be fused with a sum; nothing is reordered, so the same numbers give
+the same bits.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from llvmlite import ir
+from numba import types
+from numba.extending import lower_builtin, models, register_model, type_callable
+
+WIDTH = 8
+ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the lowest bits
+ROUND_BITS = 0x4338000000000000  # the bits of ROUND: an integer added to them is added to the number
+SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
+Lanes: TypeAlias = Any  # eight floats
+
+_DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
+_LONGS = ir.VectorType(ir.IntType(64), WIDTH)
+_MASK = ir.IntType(WIDTH)
+
+
+class _LanesType(types.Type):
+    def __init__(self) -> None:
+        super().__init__("Lanes")
+
+
+@register_model(_LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _DOUBLES)  # type: ignore[no-untyped-call, unused-ignore]
+
+
+_lanes = _LanesType()
+_integer, _number, _array = types.int64, types.float64, types.Array
+
+
+def fill(x: float) -> Lanes:
+    """The same number in every lane."""
+    raise NotImplementedError
+
+
+def load(array: Any, at: int) -> Lanes:
+    """Eight neighbours of a contiguous array, counted from its first element; nobody checks that they exist."""
+    raise NotImplementedError
+
+
+def store(array: Any, at: int, x: Lanes) -> None:
+    """array[at : at + 8] = x, counted alike."""
+    raise NotImplementedError
+
+
+def larger(x: Lanes, y: Lanes) -> Lanes:
+    """The larger of the two in each lane, y where x is a NaN."""
+    raise NotImplementedError
+
+
+def smaller(x: Lanes, y: Lanes) -> Lanes:
+    """The smaller of the two in each lane, y where x is a NaN."""
+    raise NotImplementedError
+
+
+def choose(x: Lanes, bar: Lanes | float, yes: Lanes, no: Lanes | float) -> Lanes:
+    """yes where x > bar, else no."""
+    raise NotImplementedError
+
+
+def any_above(x: Lanes, bar: float) -> bool:
+    """Whether x > bar in some lane."""
+    raise NotImplementedError
+
+
+def times_power(x: Lanes, shifted: Lanes) -> Lanes:
+    """x times 2^k, k the integer that was rounded by adding ROUND."""
+    raise NotImplementedError
+
+
+def exponent(x: Lanes) -> Lanes:
+    """k in x = 2^k m with sqrt(1/2) <= m < sqrt(2), for normal x > 0."""
+    raise NotImplementedError
+
+
+def mantissa(x: Lanes) -> Lanes:
+    """m in x = 2^k m with sqrt(1/2) <= m < sqrt(2), for normal x > 0."""
+    raise NotImplementedError
+
+
+def largest(x: Lanes) -> float:
+    """The largest of the eight."""
+    raise NotImplementedError
+
+
+Generate: TypeAlias = Callable[..., Any]
+
+# The compiler wants arguments one by one.
+_TYPERS: dict[int, Callable[[Any], Any]] = {
+    1: lambda check: lambda x: check((x,)),
+    2: lambda check: lambda x, y: check((x, y)),
+    3: lambda check: lambda x, y, z: check((x, y, z)),
+    4: lambda check: lambda x, y, z, w: check((x, y, z, w)),
+}
+
+
+def _define(function: Any, kinds: tuple[Any, ...], result: Any, generate: Generate) -> None:
+    """Teach the compiler a function: generate(context, builder, *args) gives its value."""
+
+    def check(given: tuple[Any, ...]) -> Any:
+        pairs = zip(given, kinds, strict=True)
+        fits = all(g == k if isinstance(k, types.Type) else isinstance(g, k) for g, k in pairs)
+        return result(*given) if fits else None
+
+    def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return generate(context, builder, signature, *args)
+
+    typed: Any = type_callable
+    lowered: Any = lower_builtin
+    typed(function)(lambda _context: _TYPERS[len(kinds)](check))
+    lowered(function, *kinds)(lower)
+
+
+def _spread(builder: Any, x: Any) -> Any:
+    if x.type == _DOUBLES:
+        return x
+    first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH))
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), _DOUBLES.as_pointer())
+
+
+def _load(context: Any, builder: Any, signature: Any, array: Any, at: Any) -> Any:
+    return builder.load(_address(context, builder, signature.args[0], array, at), align=8)
+
+
+def _store(context: Any, builder: Any, signature: Any, array: Any, at: Any, x: Any) -> Any:
+    builder.store(x, _address(context, builder, signature.args[0], array, at), align=8)
+    return context.get_dummy_value()
+
+
+def _compare(sign: str) -> Generate:
+    return lambda _c, builder, _s, x, y: builder.select(builder.fcmp_ordered(sign, x, y), x, y)
+
+
+def _choose(_context: Any, builder: Any, _signature: Any, x: Any, bar: Any, yes: Any, no: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, _spread(builder, bar)), yes, _spread(builder, no))
+
+
+def _any_above(_context: Any, builder: Any, _signature: Any, x: Any, bar: Any) -> Any:
+    mask = builder.bitcast(builder.fcmp_ordered(">", x, _spread(builder, bar)), _MASK)
+    return builder.icmp_unsigned("!=", mask, ir.Constant(_MASK, 0))
+
+
+def _times_power(_context: Any, builder: Any, _signature: Any, x: Any, shifted: Any) -> Any:
+    power = builder.shl(builder.bitcast(shifted, _LONGS), _all(52))
+    return builder.bitcast(builder.add(builder.bitcast(x, _LONGS), power), _DOUBLES)
+
+
+def _largest(_context: Any, builder: Any, _signature: Any, x: Any) -> Any:
+    top, *others = (builder.extract_element(x, ir.Constant(ir.IntType(32), i)) for i in range(WIDTH))
+    for other in others:
+        top = builder.select(builder.fcmp_ordered(">", other, top), other, top)
+    return top
+
+
+def _all(integer: int) -> Any:
+    return ir.Constant(_LONGS, [integer] * WIDTH)
+
+
+def _exponent_bits(builder: Any, x: Any) -> Any:
+    return builder.ashr(builder.sub(builder.bitcast(x, _LONGS), _all(SQRT_HALF_BITS)), _all(52))
+
+
+def _exponent(_context: Any, builder: Any, _signature: Any, x: Any) -> Any:
+    number = builder.bitcast(builder.add(_exponent_bits(builder, x), _all(ROUND_BITS)), _DOUBLES)
+    return builder.fsub(number, ir.Constant(_DOUBLES, [ROUND] * WIDTH))
+
+
+def _mantissa(_context: Any, builder: Any, _signature: Any, x: Any) -> Any:
+    power = builder.shl(_exponent_bits(builder, x), _all(52))
+    return builder.bitcast(builder.sub(builder.bitcast(x, _LONGS), power), _DOUBLES)
+
+
+def _binary(name: str) -> Generate:
+    def generate(_context: Any, builder: Any, _signature: Any, x: Any, y: Any) -> Any:
+        return getattr(builder, name)(_spread(builder, x), _spread(builder, y), flags=["contract"])
+
+    return generate
+
+
+_define(fill, (_number,), _lanes, lambda _c, builder, _s, x: _spread(builder, x))
+_define(load, (_array, _integer), _lanes, _load)
+_define(store, (_array, _integer, _lanes), types.none, _store)
+_define(larger, (_lanes, _lanes), _lanes, _compare(">"))
+_define(smaller, (_lanes, _lanes), _lanes, _compare("<"))
+for _bar, _no in ((_number, _number), (_number, _lanes), (_lanes, _lanes)):
+    _define(choose, (_lanes, _bar, _lanes, _no), _lanes, _choose)
+_define(any_above, (_lanes, _number), types.boolean, _any_above)
+_define(times_power, (_lanes, _lanes), _lanes, _times_power)
+_define(exponent, (_lanes,), _lanes, _exponent)
+_define(mantissa, (_lanes,), _lanes, _mantissa)
+_define(largest, (_lanes,), _number, _largest)
+for _operation, _name in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    for _pair in ((_lanes, _lanes), (_lanes, _number), (_number, _lanes)):
+        _define(_operation, _pair, _lanes, _binary(_name))
