@@ -1,11 +1,14 @@
 """Calibration and aggregation over 57,600 candidates against NumPy; threads, skipping, Top-K, projection, a list."""
 
+import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from numba import njit
 from threadpoolctl import threadpool_limits
 
 from benchmarks.numpy_rivals import plain, Problem, with_blas, with_product
@@ -13,6 +16,8 @@ from benchmarks.timing import best_times, save
 from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
 from gatewise.aggregation.engine import aggregate, calibrate, project_l2
 from gatewise.kernels import aggregate as kernels
+from gatewise.kernels.elementary import exp_lanes
+from gatewise.kernels.lanes import load, store, WIDTH
 
 BOUNDS = (0.05, 5.0)
 
@@ -67,6 +72,27 @@ def against_numpy(n: int, rounds: int) -> dict[str, Any]:
         "top2_over_dense": seconds["gatewise_top2"] / ours,
         "largest_difference": _difference(results),
     }
+
+
+@njit(nogil=True)
+def _exponentials(x: np.ndarray, times: int) -> None:
+    for _ in range(times):
+        for at in range(0, x.size, WIDTH):
+            store(x, at, 0.0 - exp_lanes(load(x, at)))
+
+
+def ceiling(rounds: int) -> dict[str, Any]:
+    """What two threads gain on this machine at best: exponentials of 512 numbers each, nothing shared or serial."""
+    arrays = [np.linspace(-1.0, 0.0, 512) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        seconds = best_times(
+            {
+                "one_thread": lambda: _exponentials(arrays[0], 100_000),
+                "two_threads": lambda: list(pool.map(lambda x: _exponentials(x, 50_000), arrays)),
+            },
+            rounds,
+        )
+    return {"seconds": seconds, "two_threads": seconds["one_thread"] / seconds["two_threads"]}
 
 
 def _difference(results: list[tuple[np.ndarray, np.ndarray]]) -> float:
@@ -140,12 +166,23 @@ def explicit(rounds: int) -> dict[str, Any]:
 
 
 def large(grid: tuple[int, ...], n: int) -> dict[str, Any]:
-    """One large net on two threads, once."""
+    """One large net on two threads, once, and by how much the memory of the process grew at most."""
     problem = linear_problem(grid, n)
     candidates = ProductCandidates(problem.factors)
-    start = time.perf_counter()
+    before, start = _peak_memory(), time.perf_counter()
     whole(candidates, problem.blocks, 2)
-    return {"S": candidates.size, "n": n, "seconds_two_threads": time.perf_counter() - start}
+    seconds, grown = time.perf_counter() - start, _peak_memory() - before
+    return {
+        "S": candidates.size,
+        "n": n,
+        "seconds_two_threads": seconds,
+        "bytes_per_candidate": grown / candidates.size,
+    }
+
+
+def _peak_memory() -> int:
+    """The most memory that this process has held, in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
@@ -156,6 +193,7 @@ def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
             "skipping_n1000": lambda: skipping(1_000, rounds),
             "projection_n1000": lambda: projection(1_000, rounds),
             "list_M8_d10": lambda: explicit(rounds),
+            "two_threads_at_best": lambda: ceiling(3 * rounds),
             "S1679616": lambda: large((6, 6, 6, 6), 400),
         }
         if largest:

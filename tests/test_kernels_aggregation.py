@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.kernels import aggregate as kernels
-from gatewise.kernels import threads
+from gatewise.kernels import linear_scores, one_score, threads
 from gatewise.kernels.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.rows import residual_blocks, residual_rows
 from gatewise.kernels.tables import count_candidates, count_units, explicit_tables, product_tables
@@ -199,3 +199,13 @@ def test_rows_and_blocks_hold_every_candidate_once(case):
     assert sorted(seen) == list(range(count_candidates(tables)))
     chosen = np.array([0, 17, 3])
     close(residual_rows(tables, chosen), residual[chosen])
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 1), (7, 2), (130, 3), (257, 6)])
+def test_scores_of_a_factor_are_those_of_the_gates_to_the_bit(n, p):
+    rng = np.random.default_rng(p)
+    theta, features = rng.normal(size=(33, p)), rng.normal(size=(n, p))
+    one, all_ = np.empty((33, n)), np.empty((33, n, 2))
+    one_score(features, theta, one)
+    linear_scores(features, theta[:, None, :], all_)
+    np.testing.assert_array_equal(one, all_[:, :, 0])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numba import njit
 
-from gatewise.kernels.elementary import exp_lanes, FLOOR, log_lanes
+from gatewise.kernels.elementary import exp_fine, exp_lanes, FLOOR, log_lanes
 from gatewise.kernels.lanes import any_above, choose, fill, larger, largest, load, smaller, store, WIDTH
 from gatewise.kernels.tile import aligned, aligned_rows
 
@@ -90,6 +90,14 @@ def test_exponential_is_right_to_a_part_in_ten_million_million():
         [np.linspace(FLOOR, -FLOOR, 20_000), np.geomspace(1e-300, 1, 800), -np.geomspace(1e-300, 1, 800)]
     )
     np.testing.assert_allclose(apply_one(exp_lanes, x), np.exp(x), rtol=1e-13)
+
+
+def test_the_fine_exponential_is_right_to_the_last_place():
+    x = -np.concatenate([np.linspace(0.0, -FLOOR, 20_000), np.geomspace(1e-300, 1, 800)])
+    truth = np.exp(x)
+    assert (np.abs(apply_one(exp_fine, x) - truth) <= 1.5 * np.spacing(truth)).all()
+    beyond = apply_one(exp_fine, np.array([-np.inf, -1e9, FLOOR, np.nan, 0.0, 0.0, 0.0, -0.0]))
+    np.testing.assert_array_equal(beyond, [np.exp(FLOOR)] * 3 + [np.nan] + [1.0] * 4)
 
 
 def test_exponential_beyond_its_range():

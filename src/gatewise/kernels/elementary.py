@@ -1,7 +1,7 @@
 """exp and log of eight numbers at a time, to nearly double precision: what the weights of candidates are made of."""
 
 from gatewise.kernels.compiled import compiled_leaf
-from gatewise.kernels.exponential import LN2_HIGH, LN2_LOW, LOG2_E
+from gatewise.kernels.exponential import LN2_HIGH, LN2_LOW, LOG2_E, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11
 from gatewise.kernels.lanes import exponent, fill, Lanes, larger, mantissa, ROUND, smaller, times_power
 
 FLOOR = -600.0  # so high that what is multiplied with the exponential stays a normal number: others are slow
@@ -28,6 +28,30 @@ def exp_lanes(x: Lanes) -> Lanes:
     p = p * r + Q4
     p = p * r + Q3
     p = p * r + Q2
+    p = p * r + 1.0
+    p = p * r + 1.0
+    return times_power(p, shifted)
+
+
+@compiled_leaf
+def exp_fine(x: Lanes) -> Lanes:
+    """exp(x) for x <= 0 to a unit in the last place, exp(-600) below -600; a NaN stays one.
+
+    For what is optimized: there the last digits count.
+    """
+    y = larger(fill(FLOOR), x)
+    shifted = y * LOG2_E + ROUND
+    k = shifted - ROUND
+    r = (y - k * LN2_HIGH) - k * LN2_LOW
+    p = r * P11 + P10
+    p = p * r + P9
+    p = p * r + P8
+    p = p * r + P7
+    p = p * r + P6
+    p = p * r + P5
+    p = p * r + P4
+    p = p * r + P3
+    p = p * r + P2
     p = p * r + 1.0
     p = p * r + 1.0
     return times_power(p, shifted)

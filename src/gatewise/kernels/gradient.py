@@ -1,7 +1,7 @@
 """Residuals of many softmax gates at once, and the gradients of sums over them.
 
-Lanes of a tile are candidates; observations and features are taken in fours, so that a number once loaded serves
-sixteen products. Every lane runs through the same instructions in the same order: a candidate's results do not
+Lanes of a tile are candidates; observations are taken in fours, so that a number once loaded serves four products.
+Every lane runs through the same instructions in the same order: a candidate's results do not
 depend on where it stands, nor on how the candidates are cut among threads.
 """
 
@@ -10,25 +10,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.kernels.compiled import compiled, compiled_fma
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.elementary import exp_fine
+from gatewise.kernels.lanes import choose, fill, Lanes, larger, load, store, WIDTH
+from gatewise.kernels.tile import aligned_rows
 
 Floats = NDArray[np.float64]
-LANES = 64
+LANES = 32
 SQUARE, ABSOLUTE, GIVEN = 0, 1, 2
 LOSSES = {"square": SQUARE, "absolute": ABSOLUTE}
 NO_SLOPES = np.zeros((1, 1))
 
 
 class Fours(NamedTuple):
-    """Observations filled up with zeros to multiples of four: features (n4, p4), miss (n4, M) = y - F."""
+    """Observations filled up with zeros to a multiple of four: features (n4, p), miss (n4, M) = y - F."""
 
     features: Floats
     miss: Floats
 
 
 class Work(NamedTuple):
-    """One tile: theta, grad (M-1, p4, LANES); scores, pull (4, M, LANES); rows (4, LANES); value (LANES,)."""
+    """One tile: theta, grad (M-1, p, LANES); scores, pull (4, M, LANES); rows (4, LANES); value (LANES,)."""
 
     theta: Floats
     grad: Floats
@@ -44,7 +46,7 @@ class Work(NamedTuple):
 @compiled
 def as_fours(features: Floats, y: Floats, F: Floats) -> Fours:
     n, p = features.shape
-    out = Fours(np.zeros((n + -n % 4, p + -p % 4)), np.zeros((n + -n % 4, F.shape[1])))
+    out = Fours(np.zeros((n + -n % 4, p)), np.zeros((n + -n % 4, F.shape[1])))
     for t in range(n):
         for j in range(p):
             out.features[t, j] = features[t, j]
@@ -55,18 +57,24 @@ def as_fours(features: Floats, y: Floats, F: Floats) -> Fours:
 
 @compiled
 def lanes_work(n_free: int, p: int) -> Work:
-    p4 = p + -p % 4
     return Work(
-        np.zeros((n_free, p4, LANES)),
-        np.zeros((n_free, p4, LANES)),
-        np.zeros((4, n_free + 1, LANES)),
-        np.zeros((4, n_free + 1, LANES)),
-        np.zeros((4, LANES)),
-        np.zeros((4, LANES)),
-        np.zeros((4, LANES)),
-        np.zeros((4, LANES)),
-        np.zeros(LANES),
+        _zeros(n_free, p),
+        _zeros(n_free, p),
+        _zeros(4, n_free + 1),
+        _zeros(4, n_free + 1),
+        _zeros(1, 4)[0],
+        _zeros(1, 4)[0],
+        _zeros(1, 4)[0],
+        _zeros(1, 4)[0],
+        _zeros(1, 1)[0, 0],
     )
+
+
+@compiled
+def _zeros(n_rows: int, n_columns: int) -> Floats:
+    room = aligned_rows(n_rows * n_columns, LANES)
+    room[:] = 0.0
+    return room.reshape(n_rows, n_columns, LANES)
 
 
 @compiled
@@ -78,30 +86,34 @@ def load_lanes(theta: Floats, first: int, count: int, out: Floats) -> None:
                 out[m, j, i] = theta[first + i, m, j]
 
 
-@compiled_fma
+@compiled_leaf
 def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
     """scores[r, m] = sum_j x[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
-    n_free = theta.shape[0]
+    n_free, p = theta.shape[0], theta.shape[1]
+    stride = (n_free + 1) * LANES
     for m in range(n_free):
-        for i in range(LANES):
-            scores[0, m, i] = 0.0
-            scores[1, m, i] = 0.0
-            scores[2, m, i] = 0.0
-            scores[3, m, i] = 0.0
-        for j in range(0, theta.shape[1], 4):
-            a0, a1, a2, a3 = x[t, j], x[t, j + 1], x[t, j + 2], x[t, j + 3]
-            b0, b1, b2, b3 = x[t + 1, j], x[t + 1, j + 1], x[t + 1, j + 2], x[t + 1, j + 3]
-            c0, c1, c2, c3 = x[t + 2, j], x[t + 2, j + 1], x[t + 2, j + 2], x[t + 2, j + 3]
-            d0, d1, d2, d3 = x[t + 3, j], x[t + 3, j + 1], x[t + 3, j + 2], x[t + 3, j + 3]
-            for i in range(LANES):
-                p, q, u, v = theta[m, j, i], theta[m, j + 1, i], theta[m, j + 2, i], theta[m, j + 3, i]
-                scores[0, m, i] = (((scores[0, m, i] + a0 * p) + a1 * q) + a2 * u) + a3 * v
-                scores[1, m, i] = (((scores[1, m, i] + b0 * p) + b1 * q) + b2 * u) + b3 * v
-                scores[2, m, i] = (((scores[2, m, i] + c0 * p) + c1 * q) + c2 * u) + c3 * v
-                scores[3, m, i] = (((scores[3, m, i] + d0 * p) + d1 * q) + d2 * u) + d3 * v
-    for r in range(4):
-        for i in range(LANES):
-            scores[r, n_free, i] = 0.0
+        for column in range(0, LANES, 2 * WIDTH):
+            a, b, c, d = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+            e, f, g, h = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+            for j in range(p):
+                u = load(theta, (m * p + j) * LANES + column)
+                v = load(theta, (m * p + j) * LANES + column + WIDTH)
+                x0, x1, x2, x3 = x[t, j], x[t + 1, j], x[t + 2, j], x[t + 3, j]
+                a, b, c, d = a + u * x0, b + u * x1, c + u * x2, d + u * x3
+                e, f, g, h = e + v * x0, f + v * x1, g + v * x2, h + v * x3
+            at = m * LANES + column
+            _store_four(scores, at, stride, a, b, c, d)
+            _store_four(scores, at + WIDTH, stride, e, f, g, h)
+    for column in range(0, LANES, WIDTH):
+        _store_four(scores, n_free * LANES + column, stride, fill(0.0), fill(0.0), fill(0.0), fill(0.0))
+
+
+@compiled_leaf
+def _store_four(array: Floats, at: int, stride: int, a: Lanes, b: Lanes, c: Lanes, d: Lanes) -> None:
+    store(array, at, a)
+    store(array, at + stride, b)
+    store(array, at + 2 * stride, c)
+    store(array, at + 3 * stride, d)
 
 
 @compiled
@@ -125,46 +137,39 @@ def _keep_best(scores: Floats, k: int, rank: Floats, kept: Floats) -> None:
                 scores[r, m, i] = kept[r, m, i]
 
 
-@compiled_fma
-def _residual(miss: Floats, t: int, scores: Floats, top: Floats, scale: Floats, residual: Floats) -> None:
+@compiled_leaf
+def _residual(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats) -> None:
     """residual = sum_m g_m miss_m; scores become exp(score - top), and scale one over their sum."""
     n_experts = scores.shape[1]
     for r in range(4):
-        for i in range(LANES):
-            top[r, i] = scores[r, 0, i]
-        for m in range(1, n_experts):
-            for i in range(LANES):
-                s = scores[r, m, i]
-                top[r, i] = s if s > top[r, i] else top[r, i]
-        for m in range(n_experts):
-            for i in range(LANES):
-                scores[r, m, i] = exp_nonpositive(scores[r, m, i] - top[r, i])
-        for i in range(LANES):
-            scale[r, i] = scores[r, 0, i]
-            residual[r, i] = scores[r, 0, i] * miss[t + r, 0]
-        for m in range(1, n_experts):
-            factor = miss[t + r, m]
-            for i in range(LANES):
-                scale[r, i] += scores[r, m, i]
-                residual[r, i] += scores[r, m, i] * factor
-        for i in range(LANES):
-            inverse = 1.0 / scale[r, i]
-            scale[r, i] = inverse
-            residual[r, i] *= inverse
+        for column in range(0, LANES, WIDTH):
+            first = r * n_experts * LANES + column
+            top = load(scores, first)
+            for m in range(1, n_experts):
+                top = larger(load(scores, first + m * LANES), top)
+            mass, pull = fill(0.0), fill(0.0)
+            for m in range(n_experts):
+                e = exp_fine(load(scores, first + m * LANES) - top)
+                store(scores, first + m * LANES, e)
+                mass, pull = mass + e, pull + e * miss[t + r, m]
+            inverse = 1.0 / mass
+            store(scale, r * LANES + column, inverse)
+            store(residual, r * LANES + column, pull * inverse)
 
 
-@compiled_fma
+@compiled_leaf
 def losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
     """Add rho(r) to value and put rho'(r) into slope, rho(r) = r^2 or |r|."""
     for r in range(4):
-        if loss == SQUARE:
-            for i in range(LANES):
-                value[i] += residual[r, i] * residual[r, i]
-                slope[r, i] = 2.0 * residual[r, i]
-        else:
-            for i in range(LANES):
-                value[i] += abs(residual[r, i])
-                slope[r, i] = 1.0 if residual[r, i] > 0.0 else (-1.0 if residual[r, i] < 0.0 else 0.0)
+        for column in range(0, LANES, WIDTH):
+            x, total = load(residual, r * LANES + column), load(value, column)
+            if loss == SQUARE:
+                store(value, column, total + x * x)
+                store(slope, r * LANES + column, x + x)
+            else:
+                store(value, column, total + larger(x, 0.0 - x))
+                sign = choose(x, 0.0, fill(1.0), choose(0.0 - x, 0.0, fill(-1.0), 0.0))
+                store(slope, r * LANES + column, sign)
 
 
 @compiled
@@ -175,31 +180,39 @@ def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
             slope[r, i] = slopes[first + i, t + r] if t + r < slopes.shape[1] else 0.0
 
 
-@compiled_fma
+@compiled_leaf
 def _pull(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats, slope: Floats, pull: Floats) -> None:
     """pull[r, m] = rho'(r) dr/ds_m = slope g_m (miss_m - r)."""
+    n_experts = scores.shape[1]
     for r in range(4):
-        for m in range(scores.shape[1] - 1):
-            factor = miss[t + r, m]
-            for i in range(LANES):
-                pull[r, m, i] = slope[r, i] * scale[r, i] * scores[r, m, i] * (factor - residual[r, i])
+        for column in range(0, LANES, WIDTH):
+            row = r * LANES + column
+            factor, x = load(slope, row) * load(scale, row), load(residual, row)
+            for m in range(n_experts - 1):
+                at = (r * n_experts + m) * LANES + column
+                store(pull, at, factor * load(scores, at) * (miss[t + r, m] - x))
 
 
-@compiled_fma
+@compiled_leaf
 def add_outer(x: Floats, t: int, pull: Floats, grad: Floats) -> None:
     """grad[m, j] += sum_r pull[r, m] x[t + r, j] over four observations r."""
+    p, stride = grad.shape[1], pull.shape[1] * LANES
     for m in range(grad.shape[0]):
-        for j in range(0, grad.shape[1], 4):
-            a0, a1, a2, a3 = x[t, j], x[t, j + 1], x[t, j + 2], x[t, j + 3]
-            b0, b1, b2, b3 = x[t + 1, j], x[t + 1, j + 1], x[t + 1, j + 2], x[t + 1, j + 3]
-            c0, c1, c2, c3 = x[t + 2, j], x[t + 2, j + 1], x[t + 2, j + 2], x[t + 2, j + 3]
-            d0, d1, d2, d3 = x[t + 3, j], x[t + 3, j + 1], x[t + 3, j + 2], x[t + 3, j + 3]
-            for i in range(LANES):
-                p, q, u, v = pull[0, m, i], pull[1, m, i], pull[2, m, i], pull[3, m, i]
-                grad[m, j, i] = (((grad[m, j, i] + a0 * p) + b0 * q) + c0 * u) + d0 * v
-                grad[m, j + 1, i] = (((grad[m, j + 1, i] + a1 * p) + b1 * q) + c1 * u) + d1 * v
-                grad[m, j + 2, i] = (((grad[m, j + 2, i] + a2 * p) + b2 * q) + c2 * u) + d2 * v
-                grad[m, j + 3, i] = (((grad[m, j + 3, i] + a3 * p) + b3 * q) + c3 * u) + d3 * v
+        for column in range(0, LANES, 2 * WIDTH):
+            at = m * LANES + column
+            a, b, c, d = _load_four(pull, at, stride)
+            e, f, g, h = _load_four(pull, at + WIDTH, stride)
+            for j in range(p):
+                here = (m * p + j) * LANES + column
+                x0, x1, x2, x3 = x[t, j], x[t + 1, j], x[t + 2, j], x[t + 3, j]
+                u, v = load(grad, here), load(grad, here + WIDTH)
+                store(grad, here, (((u + a * x0) + b * x1) + c * x2) + d * x3)
+                store(grad, here + WIDTH, (((v + e * x0) + f * x1) + g * x2) + h * x3)
+
+
+@compiled_leaf
+def _load_four(array: Floats, at: int, stride: int) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+    return load(array, at), load(array, at + stride), load(array, at + 2 * stride), load(array, at + 3 * stride)
 
 
 @compiled
@@ -217,7 +230,7 @@ def softmax_residuals(theta: Floats, features: Floats, y: Floats, F: Floats, k: 
             scores_of_four(work.theta, rows.features, t, work.scores)
             if k < F.shape[1]:
                 _keep_best(work.scores, k, work.top, work.pull)
-            _residual(rows.miss, t, work.scores, work.top, work.scale, work.residual)
+            _residual(rows.miss, t, work.scores, work.scale, work.residual)
             for i in range(count):
                 for r in range(min(4, y.size - t)):
                     out[first + i, t + r] = work.residual[r, i]
@@ -248,7 +261,7 @@ def softmax_value_and_grad(
         work.grad[:] = 0.0
         for t in range(0, y.size, 4):
             scores_of_four(work.theta, rows.features, t, work.scores)
-            _residual(rows.miss, t, work.scores, work.top, work.scale, work.residual)
+            _residual(rows.miss, t, work.scores, work.scale, work.residual)
             if loss == GIVEN:
                 given_slopes(slopes, first, t, work.slope)
             else:
