@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from gatewise.kernels.box import box_log_prior, box_pull, box_theta
+
 Floats = NDArray[np.float64]
+
+
+def _flat(array: Floats) -> Floats:
+    return np.ascontiguousarray(array).reshape(len(array), -1)
 
 
 @dataclass(frozen=True)
@@ -25,17 +31,21 @@ class Box:
         return rng.logistic(size=(size, *shape))
 
     def theta(self, position: Floats) -> Floats:
-        return np.asarray(self.radius * np.tanh(0.5 * position))
+        theta = np.empty(position.shape)
+        box_theta(_flat(position), self.radius, _flat(theta))
+        return theta
 
     def log_prior(self, theta: Floats) -> Floats:
         """The log density of the position up to a constant, (S,)."""
-        ratio = theta / self.radius
-        return np.asarray(np.log((1.0 - ratio) * (1.0 + ratio)).sum(axis=(1, 2)))
+        value = np.empty(len(theta))
+        box_log_prior(_flat(theta), self.radius, value)
+        return value
 
     def pull(self, theta: Floats, grad: Floats) -> Floats:
         """The gradient of log prior + log likelihood in the position, given the likelihood's in theta."""
-        ratio = theta / self.radius
-        return np.asarray(0.5 * self.radius * (1.0 - np.square(ratio)) * grad - ratio)
+        out = np.empty(theta.shape)
+        box_pull(_flat(theta), self.radius, _flat(grad), _flat(out))
+        return out
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ class Likelihood:
             total, total_grad = self._sum_and_grad(theta, rows, share)
             factor = rate / sigma**degree
             value = n * (peak - np.log(sigma)) - factor * total
-            grad = -factor[:, None, None] * total_grad
+            grad = np.multiply(total_grad, -factor[:, None, None], out=total_grad)
             by_scale = degree * factor * total - n
         if sigma_grad is not None:
             grad += by_scale[:, None, None] * sigma_grad

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Target = Callable[[Floats], tuple[Floats, Floats]]  # positions (S, r, c) -> log density (S,), gradient (S, r, c)
-LEAPS = 10  # few long paths mix better than many short ones of the same cost
+LEAPS = 20  # few long paths mix better than many short ones of the same cost
 
 
 class Chains(NamedTuple):
@@ -42,14 +42,14 @@ def hamiltonian(
     log_u = -rng.standard_exponential((shape[0],))
     energy = chains.value - 0.5 * np.square(direction).sum(axis=1)
     position, value, grad = chains
-    pull = grad.reshape(direction.shape) @ root
-    for _ in range(LEAPS):
-        direction += 0.5 * eps * pull
-        position = position + (eps * direction @ root.T).reshape(shape)
+    transposed = np.ascontiguousarray(root.T)
+    stride, kick = eps * direction, np.square(eps)
+    stride += 0.5 * kick * (grad.reshape(direction.shape) @ root)
+    for leap in range(1, LEAPS + 1):
+        position = position + (stride @ transposed).reshape(shape)
         value, grad = target(position)
-        pull = grad.reshape(direction.shape) @ root
-        direction += 0.5 * eps * pull
-    energy = value - 0.5 * np.square(direction).sum(axis=1) - energy
+        stride += (kick if leap < LEAPS else 0.5 * kick) * (grad.reshape(direction.shape) @ root)
+    energy = value - 0.5 * np.square(stride / eps).sum(axis=1) - energy
     return _metropolis(chains, Chains(position, value, grad), energy, log_u)
 
 

@@ -28,16 +28,17 @@ BLOCK_NUMBERS = 2**21
 class Particles:
     """What stands in the place of a net: ``n`` particles over the box [-radius, radius]^D.
 
-    They are resampled when the effective sample size is below ``threshold`` * n, and then moved ``n_moves`` times.
+    When the effective sample size falls below ``threshold`` * n, one in ``n_moves`` is drawn by its weight and moved
+    ``n_moves`` times, and where it was after every move becomes a particle.
     A kernel gate's parameters are uniform on the simplex at every centre and need no radius.
 
     >>> Particles(500)
-    Particles(n=500, radius=3.0, threshold=0.5, n_moves=2)
+    Particles(n=500, radius=3.0, threshold=0.7, n_moves=2)
     """
 
     n: int
     radius: float = 3.0
-    threshold: float = 0.5
+    threshold: float = 0.7
     n_moves: int = 2
 
     def __post_init__(self) -> None:

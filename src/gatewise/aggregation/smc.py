@@ -17,7 +17,7 @@ from gatewise.aggregation.forms import Form, Rows
 from gatewise.aggregation.likelihood import Likelihood
 
 Floats = NDArray[np.float64]
-BLOCK = 128  # particles that move together: fixed, so that results do not depend on the number of threads
+BLOCK = 256  # chains that move together: fixed, so that results do not depend on the number of threads
 ACCEPT_HAMILTONIAN, ACCEPT_WALK = 0.75, 0.3
 
 
@@ -89,14 +89,14 @@ def effective_size(log_weights: Floats) -> float:
     return float(np.exp(-logsumexp(2.0 * log_weights)))
 
 
-def systematic(log_weights: Floats, u: float) -> NDArray[np.intp]:
-    """S indices, particle s about S w_s times: those where the cumulated weights pass (i + u) / S.
+def systematic(log_weights: Floats, size: int, u: float) -> NDArray[np.intp]:
+    """``size`` indices, particle s about size w_s times: those where the cumulated weights pass (i + u) / size.
 
-    >>> systematic(np.log([0.5, 0.25, 0.25, 1e-300]), 0.5)
+    >>> systematic(np.log([0.5, 0.25, 0.25, 1e-300]), 4, 0.5)
     array([0, 0, 1, 2])
     """
     edges = np.cumsum(np.exp(log_weights))
-    points = (np.arange(log_weights.size) + u) / log_weights.size * edges[-1]
+    points = (np.arange(size) + u) / size * edges[-1]
     return np.asarray(np.minimum(np.searchsorted(edges, points, side="right"), log_weights.size - 1))
 
 
@@ -119,21 +119,23 @@ def portion(log_weights: Floats, log_density: Floats, rest: float, wanted: float
 
 
 def move(problem: Problem, state: State, seen: int, share: float, rng: np.random.Generator) -> tuple[State, float]:
-    """Resample, then move every particle; the acceptance rate.
+    """Resample, then let the sample move on: the new particles, as many as before, and the acceptance rate.
 
+    One in ``n_moves`` is drawn, and every stage of its way is kept: each follows the target, so none is thrown away.
     The target is the law of the first ``seen`` rows, the last of them with its density to the power ``share``.
     """
+    n = state.log_weights.size
     root = moves.covariance_root(state.position, np.exp(state.log_weights))
-    chosen = state.position[systematic(state.log_weights, rng.random())]
+    chosen = state.position[systematic(state.log_weights, -(-n // problem.n_moves), rng.random())]
     blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
     rows = problem.rows.part(0, seen).without(state.void)
     task = partial(_move_block, problem, rows, share, root, state.step)
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
-    position = np.concatenate([block for block, _, _ in moved])
+    position = np.concatenate([block for block, _, _ in moved])[:n]
     theta = problem.domain.theta(position)
     step = float(np.exp(np.mean([np.log(step) for _, step, _ in moved])))
-    log_weights = np.full(len(theta), -np.log(len(theta)))
+    log_weights = np.full(n, -np.log(n))
     acceptance = float(np.mean([share for _, _, share in moved]))
     sigma = problem.likelihood.scales(theta)
     return State(position, theta, sigma, log_weights, step, state.void), acceptance
@@ -148,20 +150,21 @@ def _move_block(
     position: Floats,
     rng: np.random.Generator,
 ) -> tuple[Floats, float, float]:
-    """Move one block ``n_moves`` times; its positions, the step it ended with and its acceptance rate."""
+    """Move one block ``n_moves`` times; where it was after each, the step it ended with and its acceptance rate."""
     smooth = problem.likelihood.form.smooth
     one_move = moves.hamiltonian if smooth else moves.random_walk
     wanted = ACCEPT_HAMILTONIAN if smooth else ACCEPT_WALK
     target = partial(log_posterior, problem.domain, problem.likelihood, rows, share)
-    total = 0.0
-    n_moves = problem.n_moves * (1 if smooth else moves.LEAPS)
+    accepted, kept = [], []
     with np.errstate(all="ignore"):  # a path that runs off to infinity ends in a rejection
         chains = moves.start(position, target)
-        for _ in range(n_moves):
-            chains, moved = one_move(chains, target, root, step, rng)
-            step = moves.tuned(step, moved, wanted)
-            total += moved
-    return chains.position, step, total / n_moves
+        for _ in range(problem.n_moves):
+            for _ in range(1 if smooth else moves.LEAPS):
+                chains, moved = one_move(chains, target, root, step, rng)
+                step = moves.tuned(step, moved, wanted)
+                accepted.append(moved)
+            kept.append(chains.position)
+    return np.stack(kept, axis=1).reshape(-1, *position.shape[1:]), step, float(np.mean(accepted))
 
 
 def log_posterior(
