@@ -189,7 +189,7 @@ def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
     with threadpool_limits(1):
         jobs: dict[str, Callable[[], dict[str, Any]]] = {
             "n200": lambda: against_numpy(200, 3 * rounds),
-            "n1000": lambda: against_numpy(1_000, rounds),
+            "n1000": lambda: against_numpy(1_000, 3 * rounds),
             "skipping_n1000": lambda: skipping(1_000, rounds),
             "projection_n1000": lambda: projection(1_000, rounds),
             "list_M8_d10": lambda: explicit(rounds),

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
-PIECE = 300_000  # pairs of candidate and observation worth a call
-MOST_PIECES = 32
+PIECE = 600_000  # pairs of candidate and observation worth a call
+MOST_PIECES = 16
 
 
 def cut(n_units: int, n_pairs: int) -> list[tuple[int, int]]:
