@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.kernels import aggregate as kernels
-from gatewise.kernels import linear_scores, one_score, threads
+from gatewise.kernels import linear_scores, threads
 from gatewise.kernels.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
+from gatewise.kernels.factor_scores import factor_scores, lay_out
 from gatewise.kernels.rows import residual_blocks, residual_rows
 from gatewise.kernels.tables import count_candidates, count_units, explicit_tables, product_tables
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
@@ -30,7 +31,7 @@ def product_case(M, k, n=21, scale=2.0, whole=False, seed=0):
     y, F = rng.normal(size=n), rng.normal(size=(n, M))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    return product_tables(scores, scores, y, F, k), oracle.residuals(gates, y, F), gates
+    return product_tables(lay_out(scores), None, y, F, k), oracle.residuals(gates, y, F), gates
 
 
 def list_case(M, k, n=21, scale=1.0, seed=0):
@@ -95,7 +96,7 @@ def test_one_huge_score_beside_small_ones(k):
     y, F = rng.normal(size=21), rng.normal(size=(21, 3))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    check_all(product_tables(scores, scores, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
+    check_all(product_tables(lay_out(scores), None, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
 
 
 @given(st.integers(0, 10**6), st.sampled_from(CASES), st.sampled_from(["small", "whole", "mixed"]))
@@ -113,11 +114,13 @@ def test_other_phi_through_values():
     def log_phi(s):
         return -np.logaddexp(0.0, -s)
 
-    values = [log_phi(s) - log_phi(0.0) for s in scores]
+    def relative(s):
+        return log_phi(s) - log_phi(0.0)
+
     y, F = rng.normal(size=n), rng.normal(size=(n, M))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, log_phi(full), k)
-    check_all(product_tables(scores, values, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
+    check_all(product_tables(lay_out(scores), relative, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
 
 
 def test_prior_and_exclusion():
@@ -139,7 +142,7 @@ def change_point(n=400, sigma=0.02):
     F = np.tile([1.0, 0.0, -1.0], (n, 1))
     y = np.where(np.arange(n) < n // 2, 0.9, -0.9) + sigma * rng.normal(size=n)
     full = oracle.product_scores(scores)
-    return product_tables(scores, scores, y, F, 3), oracle.residuals(oracle.gates(full, full, 3), y, F)
+    return product_tables(lay_out(scores), None, y, F, 3), oracle.residuals(oracle.gates(full, full, 3), y, F)
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.3])
@@ -202,10 +205,15 @@ def test_rows_and_blocks_hold_every_candidate_once(case):
 
 
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (7, 2), (130, 3), (257, 6)])
-def test_scores_of_a_factor_are_those_of_the_gates_to_the_bit(n, p):
+def test_scores_of_factors_are_those_of_the_gates_to_the_bit(n, p):
     rng = np.random.default_rng(p)
-    theta, features = rng.normal(size=(33, p)), rng.normal(size=(n, p))
-    one, all_ = np.empty((33, n)), np.empty((33, n, 2))
-    one_score(features, theta, one)
-    linear_scores(features, theta[:, None, :], all_)
-    np.testing.assert_array_equal(one, all_[:, :, 0])
+    factors, features = [rng.normal(size=(g, p)) for g in (33, 5, 70)], rng.normal(size=(n, p))
+    expected = []
+    for theta in factors:
+        scores = np.empty((len(theta), n, 2))
+        linear_scores(features, theta[:, None, :], scores)
+        expected.append(np.ascontiguousarray(scores[:, :, 0]))
+    found, laid_out = factor_scores(features, factors), lay_out(expected)
+    np.testing.assert_array_equal(found.last, laid_out.last)
+    np.testing.assert_array_equal(found.prefix, laid_out.prefix)
+    assert found.sizes == laid_out.sizes == (33, 5, 70)

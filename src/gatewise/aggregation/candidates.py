@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gatewise import kernels
 from gatewise.gates import Gate, ScoreGate
 from gatewise.gates.phi import log_phi
+from gatewise.kernels.factor_scores import factor_scores
 from gatewise.kernels.rows import BLOCK
 from gatewise.kernels.tables import explicit_tables, product_tables
 from gatewise.kernels.units import Tables
@@ -64,9 +65,11 @@ class ProductCandidates:
         return len(self.factors) + 1
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> Tables:
-        scores = [_factor_scores(factor, features) for factor in self.factors]
+        scores = factor_scores(features, [np.ascontiguousarray(factor) for factor in self.factors])
+        _check_scores(scores.last)
+        _check_scores(scores.prefix)
         k = self.n_experts if self.k is None else self.k
-        return product_tables(scores, [_relative(self.log_phi, s) for s in scores], y, F, k)
+        return product_tables(scores, None if self.log_phi is None else partial(_relative, self.log_phi), y, F, k)
 
 
 @dataclass(frozen=True)
@@ -181,14 +184,6 @@ def _scores(theta: Floats, features: Floats) -> Floats:
     """(S, n, M), summed in a fixed order; an error when they overflow."""
     out = np.empty((len(theta), len(features), theta.shape[1] + 1))
     kernels.linear_scores(np.ascontiguousarray(features), np.ascontiguousarray(theta), out)
-    _check_scores(out)
-    return out
-
-
-def _factor_scores(factor: Floats, features: Floats) -> Floats:
-    """(G, n), equal to `_scores` of the same parameters bit for bit."""
-    out = np.empty((len(factor), len(features)))
-    kernels.one_score(np.ascontiguousarray(features), np.ascontiguousarray(factor), out)
     _check_scores(out)
     return out
 

@@ -4,9 +4,8 @@ from gatewise.kernels.gating import (
     add_linear_softmax,
     linear_scores,
     linear_softmax,
-    one_score,
     softmax_rows,
     top_k_rows,
 )
 
-__all__ = ["add_linear_softmax", "linear_scores", "linear_softmax", "one_score", "softmax_rows", "top_k_rows"]
+__all__ = ["add_linear_softmax", "linear_scores", "linear_softmax", "softmax_rows", "top_k_rows"]

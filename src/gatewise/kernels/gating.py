@@ -157,24 +157,6 @@ def linear_scores(features: Floats, theta: Floats, out: Floats) -> None:
             _store_tile(scores, start, stop, out[s])
 
 
-@compiled_fma
-def one_score(features: Floats, theta: Floats, out: Floats) -> None:
-    """out[s, i] = features[i] . theta[s]: `linear_scores` for one expert, equal to it bit for bit.
-
-    features (n, p), theta (S, p), out (S, n).
-    """
-    columns = np.ascontiguousarray(features.T)
-    p, n = columns.shape
-    for s in range(theta.shape[0]):
-        first = theta[s, 0]
-        for i in range(n):
-            out[s, i] = first * columns[0, i]
-        for j in range(1, p):
-            slope = theta[s, j]
-            for i in range(n):
-                out[s, i] = out[s, i] + slope * columns[j, i]
-
-
 @compiled
 def linear_softmax(features: Floats, theta: Floats, k: int, out: Floats) -> None:
     """out[s, i] = Top-k softmax of the scores of candidate s at row i: `linear_scores` and `softmax_rows` in one.

@@ -107,23 +107,22 @@ def product_residuals(
 ) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the member) at observations start to stop."""
     tile, n = work.at[1], tables.wild.size
-    last, score, gap, wild = tables.last, tables.last_score, tables.gap, tables.wild
-    mass, pull, bar, rest, peak = work.mass, work.pull, work.bar, work.rest, work.peak
+    mass, pull, bar, rest = work.mass, work.pull, work.bar, work.rest
     dense = tables.shape[2] == tables.shape[3]
     for t in range(start, stop):
         at, row = (tile * n + t) * TILE, (t - start) * TILE
-        if wild[t] != 0:
-            _mix_wild(last, tile, t, gap[t], mass[member, t], pull[member, t], peak[member, t], t - start, out)
-            if not dense:
-                _replace_inactive(score, at, bar[member, t], rest[member, t], row, out)
+        if tables.wild[t] != 0:
+            _mix_wild(tables, work, member, t, t - start, out)
         elif dense:
-            left, right = _mix(last, at, gap[t], mass[member, t], pull[member, t])
+            left, right = _mix(tables.last, at, tables.gap[t], mass[member, t], pull[member, t])
             store_strip(out, row, left)
             store_strip(out, row + STRIP, right)
         else:
-            left, right = _mix(last, at, gap[t], mass[member, t], pull[member, t])
-            store_strip(out, row, _active(score, at, bar[member, t], left, rest[member, t]))
-            store_strip(out, row + STRIP, _active(score, at + STRIP, bar[member, t], right, rest[member, t]))
+            left, right = _mix(tables.last, at, tables.gap[t], mass[member, t], pull[member, t])
+            store_strip(out, row, _active(tables.last_score, at, bar[member, t], left, rest[member, t]))
+            store_strip(
+                out, row + STRIP, _active(tables.last_score, at + STRIP, bar[member, t], right, rest[member, t])
+            )
 
 
 @compiled_leaf
@@ -160,21 +159,15 @@ def _active(score: Floats, at: int, bar: float, x: Strip, rest: float) -> Strip:
 
 
 @compiled_leaf
-def _mix_wild(
-    last: Floats, tile: int, t: int, gap: float, mass: float, pull: float, peak: float, row: int, out: Floats
-) -> None:
+def _mix_wild(tables: ProductTables, work: ProductWork, member: int, t: int, row: int, out: Floats) -> None:
     """The same from logarithms: of the prefix's peak and the last expert's value, the larger is subtracted."""
+    tile, dense = work.at[1], tables.shape[2] == tables.shape[3]
+    gap, mass, pull, peak = tables.gap[t], work.mass[member, t], work.pull[member, t], work.peak[member, t]
     for i in range(TILE):
-        above = last[tile, t, i] - peak
+        above = tables.last[tile, t, i] - peak
         small = exp_nonpositive(-abs(above))
         a = small if above > 0.0 else 1.0
         b = 1.0 if above > 0.0 else small
         out[row, i] = gap + pull * a / (mass * a + b)
-
-
-@compiled_leaf
-def _replace_inactive(score: Floats, at: int, bar: float, rest: float, row: int, out: Floats) -> None:
-    """out[row] where the last factor's expert is active, else the residual of the others alone."""
-    for column in range(0, TILE, STRIP):
-        x = load_strip(out, row + column)
-        store_strip(out, row + column, _active(score, at + column, bar, x, rest))
+        if not dense and tables.last_score[tile, t, i] <= work.bar[member, t]:
+            out[row, i] = work.rest[member, t]

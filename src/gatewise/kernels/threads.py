@@ -12,12 +12,17 @@ R = TypeVar("R")
 
 PIECE = 600_000  # pairs of candidate and observation worth a call
 MOST_PIECES = 16
+TAPER = 1.5  # the power with which what is left falls from piece to piece
 
 
 def cut(n_units: int, n_pairs: int) -> list[tuple[int, int]]:
-    """Ranges of units: about one per PIECE pairs of candidate and observation, at most MOST_PIECES."""
+    """Ranges of units: about one per PIECE pairs of candidate and observation, at most MOST_PIECES.
+
+    The last are the shortest: nobody waits long for the thread that took the last one.
+    """
     n_pieces = max(1, min(MOST_PIECES, n_units, n_pairs // PIECE))
-    edges = [n_units * piece // n_pieces for piece in range(n_pieces + 1)]
+    left = [(1.0 - piece / n_pieces) ** TAPER for piece in range(n_pieces + 1)]
+    edges = sorted({n_units - round(n_units * share) for share in left})
     return list(pairwise(edges))
 
 
