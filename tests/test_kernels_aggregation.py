@@ -31,7 +31,7 @@ def product_case(M, k, n=21, scale=2.0, whole=False, seed=0):
     y, F = rng.normal(size=n), rng.normal(size=(n, M))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    return product_tables(lay_out(scores), None, y, F, k), oracle.residuals(gates, y, F), gates
+    return product_tables(lay_out(scores, k < M), None, y, F, k), oracle.residuals(gates, y, F), gates
 
 
 def list_case(M, k, n=21, scale=1.0, seed=0):
@@ -96,7 +96,8 @@ def test_one_huge_score_beside_small_ones(k):
     y, F = rng.normal(size=21), rng.normal(size=(21, 3))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    check_all(product_tables(lay_out(scores), None, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
+    tables = product_tables(lay_out(scores, k < 3), None, y, F, k)
+    check_all(tables, oracle.residuals(gates, y, F), gates, *NOISES[0])
 
 
 @given(st.integers(0, 10**6), st.sampled_from(CASES), st.sampled_from(["small", "whole", "mixed"]))
@@ -120,7 +121,9 @@ def test_other_phi_through_values():
     y, F = rng.normal(size=n), rng.normal(size=(n, M))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, log_phi(full), k)
-    check_all(product_tables(lay_out(scores), relative, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0])
+    check_all(
+        product_tables(lay_out(scores, True), relative, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0]
+    )
 
 
 def test_prior_and_exclusion():
@@ -142,7 +145,7 @@ def change_point(n=400, sigma=0.02):
     F = np.tile([1.0, 0.0, -1.0], (n, 1))
     y = np.where(np.arange(n) < n // 2, 0.9, -0.9) + sigma * rng.normal(size=n)
     full = oracle.product_scores(scores)
-    return product_tables(lay_out(scores), None, y, F, 3), oracle.residuals(oracle.gates(full, full, 3), y, F)
+    return product_tables(lay_out(scores, False), None, y, F, 3), oracle.residuals(oracle.gates(full, full, 3), y, F)
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.3])
@@ -213,7 +216,7 @@ def test_scores_of_factors_are_those_of_the_gates_to_the_bit(n, p):
         scores = np.empty((len(theta), n, 2))
         linear_scores(features, theta[:, None, :], scores)
         expected.append(np.ascontiguousarray(scores[:, :, 0]))
-    found, laid_out = factor_scores(features, factors), lay_out(expected)
+    found, laid_out = factor_scores(features, factors, True), lay_out(expected, False)
     np.testing.assert_array_equal(found.last, laid_out.last)
     np.testing.assert_array_equal(found.prefix, laid_out.prefix)
     assert found.sizes == laid_out.sizes == (33, 5, 70)

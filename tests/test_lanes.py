@@ -118,11 +118,14 @@ def test_logarithm_near_one():
 
 
 def test_aligned_arrays_start_a_cache_line():
-    for shape in [(3,), (5, 7), (2, 3, 64)]:
-        array = aligned(shape)
-        assert array.shape == shape
+    shapes = [(3,), (5, 7), (2, 3, 64), (1,)]
+    arrays_ = aligned(*shapes)
+    assert [array.shape for array in arrays_] == shapes
+    for number, array in enumerate(arrays_):
         assert array.ctypes.data % 64 == 0
         assert array.flags.c_contiguous
+        array[:] = number
+    assert all((array == number).all() for number, array in enumerate(arrays_))
     rows = aligned_rows(3, 5)
     assert rows.shape == (3, 5)
     assert rows.ctypes.data % 64 == 0

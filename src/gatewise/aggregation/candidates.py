@@ -65,10 +65,11 @@ class ProductCandidates:
         return len(self.factors) + 1
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> Tables:
-        scores = factor_scores(features, [np.ascontiguousarray(factor) for factor in self.factors])
+        k = self.n_experts if self.k is None else self.k
+        factors = [np.ascontiguousarray(factor) for factor in self.factors]
+        scores = factor_scores(features, factors, keep=k < self.n_experts)
         _check_scores(scores.last)
         _check_scores(scores.prefix)
-        k = self.n_experts if self.k is None else self.k
         return product_tables(scores, None if self.log_phi is None else partial(_relative, self.log_phi), y, F, k)
 
 

@@ -94,7 +94,7 @@ def sweep(tables: Tables, weighing: Setting, n_threads: int = 1) -> Sweep:
     n, n_candidates = count_rows(tables), count_candidates(tables)
     pieces = _pieces(tables)
     reference = np.repeat(_reference(tables, weighing)[None], len(pieces), axis=0)
-    lanes = aligned((2, len(pieces), n + 1, WIDTH))
+    (lanes,) = aligned((2, len(pieces), n + 1, WIDTH))
     lanes[:] = 0.0
     log_weights = np.empty(n_candidates)
     until = np.zeros((count_units(tables), MEMBERS), dtype=np.int64)

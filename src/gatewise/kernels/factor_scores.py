@@ -16,19 +16,21 @@ from gatewise.kernels.tile import aligned, aligned_rows, Floats, load_strip, sto
 
 class FactorScores(NamedTuple):
     """last (T, n, TILE), lanes beyond the last point 0; prefix (rows, N), N being n filled up with zeros to whole
-    lanes; sizes: the number of points of each factor."""
+    lanes; sizes: the number of points of each factor; room: two arrays of the same shapes, the same unless the scores
+    are to be kept, where what is made of them may go."""
 
     last: Floats
     prefix: Floats
     sizes: tuple[int, ...]
+    room: tuple[Floats, Floats]
 
 
-def factor_scores(features: Floats, factors: Sequence[Floats]) -> FactorScores:
+def factor_scores(features: Floats, factors: Sequence[Floats], keep: bool) -> FactorScores:
     """Scores features (n, p) . theta for the points theta (G_m, p) of every factor, contiguous float64.
 
     Equal to `linear_scores` of the same parameters bit for bit.
     """
-    scores = _room([len(factor) for factor in factors], len(features))
+    scores = _empty([len(factor) for factor in factors], len(features), keep)
     row = 0
     for factor in factors[:-1]:
         _row_scores(features, factor, scores.prefix[row : row + len(factor)])
@@ -37,10 +39,10 @@ def factor_scores(features: Floats, factors: Sequence[Floats]) -> FactorScores:
     return scores
 
 
-def lay_out(parts: Sequence[Floats]) -> FactorScores:
+def lay_out(parts: Sequence[Floats], keep: bool) -> FactorScores:
     """The same from arrays (G_m, n)."""
     n = parts[0].shape[1]
-    scores = _room([len(part) for part in parts], n)
+    scores = _empty([len(part) for part in parts], n, keep)
     np.concatenate([*parts[:-1], np.zeros((1, n))], out=scores.prefix[:, :n])
     lanes = np.zeros((len(scores.last) * TILE, n))
     lanes[: len(parts[-1])] = parts[-1]
@@ -51,7 +53,7 @@ def lay_out(parts: Sequence[Floats]) -> FactorScores:
 def whole_lanes(rows: Floats) -> Floats:
     """(., n) with n filled up with zeros to whole lanes."""
     n = rows.shape[1]
-    out = aligned((len(rows), -(-n // WIDTH) * WIDTH))
+    (out,) = aligned((len(rows), -(-n // WIDTH) * WIDTH))
     out[:, :n] = rows
     out[:, n:] = 0.0
     return out
@@ -75,12 +77,12 @@ def extremes(last: Floats, prefix: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _room(sizes: Sequence[int], n: int) -> FactorScores:
-    last = aligned((-(-sizes[-1] // TILE), n, TILE))
-    prefix = aligned((sum(sizes[:-1]) + 1, -(-n // WIDTH) * WIDTH))
+def _empty(sizes: Sequence[int], n: int, keep: bool) -> FactorScores:
+    shapes = [(-(-sizes[-1] // TILE), n, TILE), (sum(sizes[:-1]) + 1, -(-n // WIDTH) * WIDTH)]
+    last, prefix, *room = aligned(*shapes, *(shapes if keep else []))
     prefix[:, n:] = 0.0
     prefix[-1] = 0.0
-    return FactorScores(last, prefix, tuple(sizes))
+    return FactorScores(last, prefix, tuple(sizes), (room[0], room[1]) if keep else (last, prefix))
 
 
 @compiled_fma

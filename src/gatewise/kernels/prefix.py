@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gatewise.kernels.compiled import compiled_leaf
-from gatewise.kernels.lanes import choose, fill, Lanes, larger, load, smaller, store, WIDTH
-from gatewise.kernels.tile import Floats, Integers
+from gatewise.kernels.lanes import choose, fill, larger, load, smaller, store, WIDTH
+from gatewise.kernels.tile import Floats, Integers, load_strip, store_strip, STRIP, Strip
 
 if TYPE_CHECKING:
     from gatewise.kernels.product import ProductTables, ProductWork
 
+Place = Strip  # eight observations of one place: score, E, E (F_last - F_m), and 1 for the reference
 BELOW_ZERO = -5e-324  # a score of zero, the reference's, exceeds it; no negative one does
 
 
@@ -47,53 +48,77 @@ def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, inner
 @compiled_leaf
 def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, inner: int) -> None:
     """Sums over the best k - 1 places, which the last factor's expert joins if it is active, and over the best k."""
-    width, best = tables.prefix.shape[1], work.best
-    scores, values, pulls, labels = 0, best.shape[1], 2 * best.shape[1], 3 * best.shape[1]  # the rows of best
+    width = tables.prefix.shape[1]
     for t in range(0, width, WIDTH):
-        _rank_places(tables, rows, k, t, best)
         mass, pull = fill(0.0), fill(0.0)
-        for rank in range(0, (k - 1) * WIDTH, WIDTH):
-            mass = mass + load(best, values + rank)
-            pull = pull + load(best, pulls + rank)
-        last = (k - 1) * WIDTH
-        whole, drawn = mass + load(best, values + last), pull + load(best, pulls + last)
-        bar = choose(load(best, labels + last), 0.5, fill(BELOW_ZERO), load(best, scores + last))
+        if k > 2:
+            _rank_places(tables, rows, k, t, work.best)
+            for rank in range(k - 1):
+                place = load_strip(work.best, rank * STRIP)
+                mass, pull = mass + place[1], pull + place[2]
+            last = load_strip(work.best, (k - 1) * STRIP)
+        else:
+            last, second = _best_two(tables, rows, t)
+            if k == 2:
+                mass, pull, last = last[1], last[2], second
         at = inner * width + t
         store(work.mass, at, mass)
         store(work.pull, at, pull)
-        store(work.bar, at, bar)
-        store(work.rest, at, load(tables.gap, t) + drawn / whole)
+        store(work.bar, at, choose(last[3], 0.5, fill(BELOW_ZERO), last[0]))
+        store(work.rest, at, load(tables.gap, t) + (pull + last[2]) / (mass + last[1]))
+
+
+@compiled_leaf
+def _place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Place:
+    width = tables.prefix.shape[1]
+    at = rows[m] * width + t
+    value = load(tables.prefix, at)
+    pull = value * load(tables.lead, m * width + t)
+    return load(tables.prefix_score, at), value, pull, fill(1.0 if m == rows.size - 1 else 0.0)
+
+
+@compiled_leaf
+def _insert(held: Place, new: Place) -> tuple[Place, Place]:
+    """What stays in a rank, held where its score is larger, else new, and what goes on to the next rank."""
+    stays = (
+        larger(new[0], held[0]),
+        choose(held[0], new[0], held[1], new[1]),
+        choose(held[0], new[0], held[2], new[2]),
+        choose(held[0], new[0], held[3], new[3]),
+    )
+    goes = (
+        smaller(new[0], held[0]),
+        choose(held[0], new[0], new[1], held[1]),
+        choose(held[0], new[0], new[2], held[2]),
+        choose(held[0], new[0], new[3], held[3]),
+    )
+    return stays, goes
+
+
+@compiled_leaf
+def _best_two(tables: "ProductTables", rows: Integers, t: int) -> tuple[Place, Place]:
+    """The best two places of eight observations from t on, by larger score, then smaller index.
+
+    From the last place to the first: an equal one of smaller index comes later and goes before.
+    """
+    nobody = fill(-np.inf), fill(0.0), fill(0.0), fill(0.0)
+    first, second = nobody, nobody
+    for m in range(rows.size - 1, -1, -1):
+        first, new = _insert(first, _place(tables, rows, m, t))
+        second, new = _insert(second, new)
+    return first, second
 
 
 @compiled_leaf
 def _rank_places(tables: "ProductTables", rows: Integers, k: int, t: int, best: Floats) -> None:
-    """The best k places of eight observations from t on, by larger score, then smaller index.
-
-    best (4, k * WIDTH or more): scores, E, E (F_last - F_m), and 1 for the reference. From the last place to the
-    first, each is carried down the ranks and put where none above it is larger; the rest moves down.
-    """
-    width, room = tables.prefix.shape[1], best.shape[1]
-    for rank in range(0, k * WIDTH, WIDTH):
-        store(best, rank, fill(-np.inf))
+    """The best k places in the same way, into best (k or more, STRIP)."""
+    for rank in range(k):
+        store_strip(best, rank * STRIP, (fill(-np.inf), fill(0.0), fill(0.0), fill(0.0)))
     for m in range(rows.size - 1, -1, -1):
-        at = rows[m] * width + t
-        score, value = load(tables.prefix_score, at), load(tables.prefix, at)
-        pull, label = value * load(tables.lead, m * width + t), fill(1.0 if m == rows.size - 1 else 0.0)
-        for rank in range(0, k * WIDTH, WIDTH):
-            held = load(best, rank)
-            value = _exchange(best, room + rank, score, held, value)
-            pull = _exchange(best, 2 * room + rank, score, held, pull)
-            label = _exchange(best, 3 * room + rank, score, held, label)
-            store(best, rank, larger(score, held))
-            score = smaller(score, held)
-
-
-@compiled_leaf
-def _exchange(best: Floats, at: int, score: Lanes, held: Lanes, new: Lanes) -> Lanes:
-    """Put new at ``at`` unless held > score; what goes on: the old there, the new elsewhere."""
-    old = load(best, at)
-    store(best, at, choose(held, score, old, new))
-    return choose(held, score, new, old)
+        new = _place(tables, rows, m, t)
+        for rank in range(k):
+            stays, new = _insert(load_strip(best, rank * STRIP), new)
+            store_strip(best, rank * STRIP, stays)
 
 
 @compiled_leaf

@@ -16,7 +16,7 @@ import numpy as np
 
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.exponential import exp_nonpositive
-from gatewise.kernels.lanes import choose, WIDTH
+from gatewise.kernels.lanes import choose
 from gatewise.kernels.prefix import fill_prefix
 from gatewise.kernels.tile import aligned_rows, Floats, Integers, load_strip, MEMBERS, store_strip, STRIP, Strip, TILE
 
@@ -48,7 +48,7 @@ class ProductWork(NamedTuple):
 
     mass: D; pull: H; bar: the score that the last factor's expert must exceed to be active; rest: the residual when
     it is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile. The others are room
-    for `prefix`: rows and active (M-1,), best (4, (M-1) WIDTH).
+    for `prefix`: rows and active (M-1,), best (M-1, STRIP).
     """
 
     mass: Floats
@@ -74,7 +74,7 @@ def product_work(tables: ProductTables) -> ProductWork:
         np.full(2, -1, np.int64),
         np.empty(n_places, np.int64),
         np.empty(n_places, np.int64),
-        aligned_rows(4, n_places * WIDTH),
+        aligned_rows(n_places, STRIP),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from gatewise.kernels.explicit import ExplicitTables
 from gatewise.kernels.factor_scores import extremes, FactorScores, whole_lanes
 from gatewise.kernels.product import ProductTables
-from gatewise.kernels.tile import aligned, Floats, MEMBERS, TILE
+from gatewise.kernels.tile import Floats, MEMBERS, TILE
 from gatewise.kernels.units import Tables
 
 WIDEST = 75.0  # beyond exp(WIDEST) the product of eight sums of E, or its inverse, would not be a normal number
@@ -17,7 +17,7 @@ WIDEST = 75.0  # beyond exp(WIDEST) the product of eight sums of E, or its inver
 def product_tables(
     scores: FactorScores, log_phi: Callable[[Floats], Floats] | None, y: Floats, F: Floats, k: int
 ) -> ProductTables:
-    """Tables of a product net; they take the place of the scores.
+    """Tables of a product net, in the room beside its scores; these are kept when k < M.
 
     log_phi: log phi(score) - log phi(0), None when phi = exp; y (n,), F (n, M): responses and the experts'
     predictions at the time of each observation; k: active experts.
@@ -31,9 +31,9 @@ def product_tables(
     length = np.array([*scores.sizes[:-1], 1], dtype=np.int64)
     base = F[:, n_experts - 2]
     return ProductTables(
-        last=_exp(last, wild, scores.last if dense else aligned(last.shape)),
+        last=_exp(last, wild, scores.room[0]),
         last_score=np.empty((0, 0, 0)) if dense else scores.last,
-        prefix=_exp(prefix, wild, scores.prefix if dense else aligned(prefix.shape)),
+        prefix=_exp(prefix, wild, scores.room[1]),
         prefix_score=np.empty((0, 0)) if dense else scores.prefix,
         start=np.cumsum(length) - length,
         length=length,

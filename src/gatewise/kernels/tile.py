@@ -22,12 +22,15 @@ SPAN = 16  # observations whose residuals are held at a time: TILE x SPAN of the
 MEMBERS = 8  # tiles of a unit, which meet the same stretch of a table while it is in that cache
 
 
-def aligned(shape: tuple[int, ...]) -> Floats:
-    """An array, not filled, whose first element starts a cache line, so that no load of lanes crosses one."""
-    size = prod(shape)
-    room = np.empty(size + WIDTH)
-    start = -(room.ctypes.data // room.itemsize) % WIDTH
-    return room[start : start + size].reshape(shape)
+def aligned(*shapes: tuple[int, ...]) -> list[Floats]:
+    """Arrays, not filled, each of which starts a cache line, so that no load of lanes crosses one.
+
+    They share one allocation: what was given back as a whole is more often had again without new pages.
+    """
+    starts = np.cumsum([0] + [-(-prod(shape) // WIDTH) * WIDTH for shape in shapes])
+    room = np.empty(starts[-1] + WIDTH)
+    first = -(room.ctypes.data // room.itemsize) % WIDTH
+    return [room[first + at :][: prod(shape)].reshape(shape) for at, shape in zip(starts, shapes, strict=False)]
 
 
 @compiled
