@@ -5,6 +5,9 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from gatewise.kernels.factor_scores import empty_scores
+from gatewise.kernels.tile import TILE
+
 
 def gates(scores, values, k):
     """Top-k weights (..., M) of scores (..., M): exp(values) over the k largest scores, ties to the smaller index."""
@@ -41,3 +44,13 @@ def aggregate(residual, sigma, log_density, log_prior=None):
     )
     log_z = logsumexp(log_weights, axis=0)
     return np.exp(log_weights - log_z), log_z
+
+
+def lay_out(parts, keep):
+    """Scores (G_m, n) of the points of every factor as `factor_scores` lays them out."""
+    n = parts[0].shape[1]
+    scores = empty_scores([len(part) for part in parts], n, keep)
+    scores.prefix[:-1, :n] = np.concatenate([*parts[:-1], np.empty((0, n))])
+    for point, row in enumerate(parts[-1]):
+        scores.last[point // TILE, :, point % TILE] = row
+    return scores

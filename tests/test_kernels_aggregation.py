@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from gatewise.kernels import aggregate as kernels
 from gatewise.kernels import linear_scores, threads
 from gatewise.kernels.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
-from gatewise.kernels.factor_scores import factor_scores, lay_out
+from gatewise.kernels.factor_scores import factor_scores
 from gatewise.kernels.rows import residual_blocks, residual_rows
 from gatewise.kernels.tables import count_candidates, count_units, explicit_tables, product_tables
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
@@ -31,7 +31,7 @@ def product_case(M, k, n=21, scale=2.0, whole=False, seed=0):
     y, F = rng.normal(size=n), rng.normal(size=(n, M))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    return product_tables(lay_out(scores, k < M), None, y, F, k), oracle.residuals(gates, y, F), gates
+    return product_tables(oracle.lay_out(scores, k < M), None, y, F, k), oracle.residuals(gates, y, F), gates
 
 
 def list_case(M, k, n=21, scale=1.0, seed=0):
@@ -96,7 +96,7 @@ def test_one_huge_score_beside_small_ones(k):
     y, F = rng.normal(size=21), rng.normal(size=(21, 3))
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
-    tables = product_tables(lay_out(scores, k < 3), None, y, F, k)
+    tables = product_tables(oracle.lay_out(scores, k < 3), None, y, F, k)
     check_all(tables, oracle.residuals(gates, y, F), gates, *NOISES[0])
 
 
@@ -122,8 +122,38 @@ def test_other_phi_through_values():
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, log_phi(full), k)
     check_all(
-        product_tables(lay_out(scores, True), relative, y, F, k), oracle.residuals(gates, y, F), gates, *NOISES[0]
+        product_tables(oracle.lay_out(scores, True), relative, y, F, k),
+        oracle.residuals(gates, y, F),
+        gates,
+        *NOISES[0],
     )
+
+
+@pytest.mark.parametrize("sizes", [(1,), (64,), (1, 1), (8, 64), (17, 129), (1, 3, 1)])
+@pytest.mark.parametrize("n", [1, 8, 17])
+def test_odd_sizes(sizes, n):
+    rng = np.random.default_rng(n)
+    scores, M = [rng.normal(size=(g, n)) for g in sizes], len(sizes) + 1
+    y, F, full = rng.normal(size=n), rng.normal(size=(n, M)), oracle.product_scores(scores)
+    for k in range(1, M + 1):
+        gates = oracle.gates(full, full, k)
+        residual = oracle.residuals(gates, y, F)
+        tables = product_tables(oracle.lay_out(scores, k < M), None, y, F, k)
+        close(kernels.mean_square(tables), np.mean(residual**2, axis=1))
+        weights, log_z = oracle.aggregate(residual, 0.7, Gaussian().log_density, None)
+        setting = kernels.setting(len(residual), 0.7, None, GAUSSIAN, 0.0)
+        swept = kernels.sweep(tables, setting)
+        close(swept.log_z, log_z)
+        close(swept.residual, (weights[:, :n] * residual).sum(axis=0))
+        means = kernels.mean_weights(tables, setting, swept, np.array([0, n]))[0]
+        close(means, weights[:, :n].mean(axis=1), 1e-12)
+        close(kernels.gate_mean(tables, means), np.einsum("s,snm->nm", means, gates))
+
+
+def test_scores_that_are_needed_must_be_kept():
+    scores = [np.zeros((2, 3)), np.zeros((2, 3))]
+    with pytest.raises(ValueError, match="kept"):
+        product_tables(oracle.lay_out(scores, False), None, np.zeros(3), np.zeros((3, 3)), 2)
 
 
 def test_prior_and_exclusion():
@@ -145,7 +175,9 @@ def change_point(n=400, sigma=0.02):
     F = np.tile([1.0, 0.0, -1.0], (n, 1))
     y = np.where(np.arange(n) < n // 2, 0.9, -0.9) + sigma * rng.normal(size=n)
     full = oracle.product_scores(scores)
-    return product_tables(lay_out(scores, False), None, y, F, 3), oracle.residuals(oracle.gates(full, full, 3), y, F)
+    return product_tables(oracle.lay_out(scores, False), None, y, F, 3), oracle.residuals(
+        oracle.gates(full, full, 3), y, F
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.02, 0.3])
@@ -207,6 +239,36 @@ def test_rows_and_blocks_hold_every_candidate_once(case):
     close(residual_rows(tables, chosen), residual[chosen])
 
 
+def test_a_strip_that_rises_within_a_look_is_not_skipped():
+    """From far below the margin candidates with a sharp density come to lead within eight observations."""
+    n, sigma, size = 24, 1e-3, 128
+    theta = np.repeat([40.0, -40.0], size // 2).reshape(
+        -1, 1, 1
+    )  # the first half follows expert 1, the other expert 2
+    offset = float(Gaussian().log_density(0.0)) - np.log(sigma)
+    F = np.tile([sigma * np.sqrt(2.0 * offset), 0.0], (n, 1))  # log weights of the first stay, of the other rise
+    tables = explicit_tables(theta, np.ones((n, 1)), np.zeros(n), F, 2)
+    setting = kernels.setting(size, sigma, None, GAUSSIAN, 0.0)
+    prior = np.where(np.arange(size) < size // 2, 0.0, -setting.margin - 3.0)
+    swept, full = (
+        kernels.sweep(tables, kernels.setting(size, sigma, prior, GAUSSIAN, 0.0, margin))
+        for margin in (setting.margin, np.inf)
+    )
+    assert abs(full.residual[0]) > 0.9 * F[0, 0]
+    assert abs(full.residual[8]) < 1e-3 * F[0, 0]
+    assert np.abs(swept.residual - full.residual).max() <= 1e-14
+    assert np.abs(swept.log_z - full.log_z).max() <= 1e-12
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_response_beyond_every_density(n_threads):
+    theta, F = np.zeros((70, 1, 1)), np.ones((3, 2))
+    tables = explicit_tables(theta, np.ones((3, 1)), np.array([0.0, 1e200, 0.0]), F, 2)
+    for code in (GAUSSIAN, STUDENT_T):
+        swept = kernels.sweep(tables, kernels.setting(70, 1.0, None, code, 6.0), n_threads)
+        assert not np.isfinite(swept.log_z[2:]).any()
+
+
 @pytest.mark.parametrize(("n", "p"), [(1, 1), (7, 2), (130, 3), (257, 6)])
 def test_scores_of_factors_are_those_of_the_gates_to_the_bit(n, p):
     rng = np.random.default_rng(p)
@@ -216,7 +278,7 @@ def test_scores_of_factors_are_those_of_the_gates_to_the_bit(n, p):
         scores = np.empty((len(theta), n, 2))
         linear_scores(features, theta[:, None, :], scores)
         expected.append(np.ascontiguousarray(scores[:, :, 0]))
-    found, laid_out = factor_scores(features, factors, True), lay_out(expected, False)
+    found, laid_out = factor_scores(features, factors, True), oracle.lay_out(expected, False)
     np.testing.assert_array_equal(found.last, laid_out.last)
     np.testing.assert_array_equal(found.prefix, laid_out.prefix)
     assert found.sizes == laid_out.sizes == (33, 5, 70)

@@ -288,7 +288,21 @@ def test_systematic_resampling_is_fair():
     np.testing.assert_allclose(counts / counts.sum(), np.exp(log_weights), atol=1e-3)
 
 
-@pytest.mark.parametrize(("n", "n_moves"), [(7, 2), (100, 3), (64, 64), (5, 9)])
+def test_what_is_left_out_may_be_any(monkeypatch):
+    """Seven particles from four chains of two stages: on average every particle keeps its weight."""
+    X, y, F = stream()
+    result = run(Particles(7, threshold=1.0), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
+    state = result.state._replace(log_weights=np.full(7, -np.log(7.0)), position=result.state.position)
+    monkeypatch.setattr(smc, "_move_block", lambda *args: (np.repeat(args[5], 2, axis=0), 1.0, 1.0))
+    rng, counts = np.random.default_rng(0), np.zeros(7)
+    for _ in range(4000):
+        moved, _ = smc.move(result.problem, state, 5, 1.0, rng)
+        found = (moved.position[:, None] == state.position).all(axis=(2, 3))
+        counts += found.sum(axis=0)
+    np.testing.assert_allclose(counts / counts.sum(), 1.0 / 7.0, atol=0.006)
+
+
+@pytest.mark.parametrize(("n", "n_moves"), [(7, 2), (100, 3), (64, 64), (9, 5)])
 def test_moves_leave_as_many_particles_as_before(n, n_moves):
     X, y, F = stream()
     result = run(Particles(n, threshold=1.0, n_moves=n_moves), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
@@ -373,7 +387,9 @@ class TestEdges:
         with pytest.raises(ValueError, match=r"F must have shape \(60, 60, 2\)"):
             mean_prediction(result, LinearGate(2), X, np.zeros((59, 60, 2)))
 
-    @pytest.mark.parametrize(("field", "value"), [("n", 1), ("radius", 0.0), ("threshold", 0.0), ("n_moves", 0)])
+    @pytest.mark.parametrize(
+        ("field", "value"), [("n", 1), ("radius", 0.0), ("threshold", 0.0), ("n_moves", 0), ("n_moves", 11)]
+    )
     def test_descriptions_are_checked(self, field, value):
         with pytest.raises(ValueError, match=f"{field} must be"):
             replace(Particles(10), **{field: value})

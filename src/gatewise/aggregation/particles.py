@@ -43,7 +43,8 @@ class Particles:
 
     def __post_init__(self) -> None:
         as_count(self.n, "n", low=2)
-        as_count(self.n_moves, "n_moves")
+        if as_count(self.n_moves, "n_moves") > self.n:
+            raise ValueError(f"n_moves must be at most the number of particles, {self.n}, not {self.n_moves}")
         as_positive(self.radius, "radius")
         if not 0.0 < self.threshold <= 1.0:
             raise ValueError(f"threshold must be above 0 and at most 1, not {self.threshold!r}")

@@ -121,7 +121,7 @@ def portion(log_weights: Floats, log_density: Floats, rest: float, wanted: float
 def move(problem: Problem, state: State, seen: int, share: float, rng: np.random.Generator) -> tuple[State, float]:
     """Resample, then let the sample move on: the new particles, as many as before, and the acceptance rate.
 
-    One in ``n_moves`` is drawn, and every stage of its way is kept: each follows the target, so none is thrown away.
+    One in ``n_moves`` is drawn, and every stage of its way becomes a particle, as each follows the target.
     The target is the law of the first ``seen`` rows, the last of them with its density to the power ``share``.
     """
     n = state.log_weights.size
@@ -132,7 +132,9 @@ def move(problem: Problem, state: State, seen: int, share: float, rng: np.random
     task = partial(_move_block, problem, rows, share, root, state.step)
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
-    position = np.concatenate([block for block, _, _ in moved])[:n]
+    position = np.concatenate([block for block, _, _ in moved])
+    if len(position) > n:  # n is no multiple of n_moves: any of them may be left out
+        position = position[np.sort(rng.choice(len(position), n, replace=False))]
     theta = problem.domain.theta(position)
     step = float(np.exp(np.mean([np.log(step) for _, step, _ in moved])))
     log_weights = np.full(n, -np.log(n))

@@ -94,19 +94,20 @@ def sweep(tables: Tables, weighing: Setting, n_threads: int = 1) -> Sweep:
     n, n_candidates = count_rows(tables), count_candidates(tables)
     pieces = _pieces(tables)
     reference = np.repeat(_reference(tables, weighing)[None], len(pieces), axis=0)
-    (lanes,) = aligned((2, len(pieces), n + 1, WIDTH))
-    lanes[:] = 0.0
+    totals = np.empty((2, len(pieces), n + 1))
     log_weights = np.empty(n_candidates)
     until = np.zeros((count_units(tables), MEMBERS), dtype=np.int64)
 
     def task(piece: int, start: int, stop: int) -> None:
-        sums = Sums(reference[piece], lanes[0, piece], lanes[1, piece])
-        sweep_units(tables, start, stop, weighing, sums, log_weights, until)
+        (lanes,) = aligned((2, n + 1, WIDTH))
+        lanes[:] = 0.0
+        sweep_units(tables, start, stop, weighing, Sums(reference[piece], *lanes), log_weights, until)
+        np.einsum("ati->at", lanes, out=totals[:, piece])
 
     run(task, pieces, n_threads)
     with np.errstate(invalid="ignore", divide="ignore"):  # every density 0 in double precision: NaN, for the caller
         top = reference.max(axis=0)
-        mass, weighted = (np.exp(reference - top) * np.einsum("apti->apt", lanes)).sum(axis=1)
+        mass, weighted = (np.exp(reference - top) * totals).sum(axis=1)
         residual = weighted[:n] / mass[:n]
         log_mass = np.log(mass) + RISE
         log_weights -= top[n]

@@ -6,12 +6,15 @@ double exponential: |u|; Student t: (df + 1) / 2 log(1 + u^2).
 
 import math
 
+import numpy as np
+
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.elementary import log_lanes
-from gatewise.kernels.lanes import Lanes, larger, load, store, WIDTH
+from gatewise.kernels.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.tile import Floats, Strip, TILE
 
 GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T = 0, 1, 2
+HUGE = 1e300
 
 
 @compiled
@@ -48,7 +51,8 @@ def _log_density(code: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) ->
         return offset - u * u
     if code == DOUBLE_EXPONENTIAL:
         return offset - larger(u, 0.0 - u)
-    return offset - log_lanes(u * u + 1.0) * (0.5 * (df + 1.0))
+    square = u * u  # where it overflows the density is 0
+    return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
 
 
 @compiled_leaf

@@ -1,7 +1,7 @@
 """exp and log of eight numbers at a time, to nearly double precision: what the weights of candidates are made of."""
 
 from gatewise.kernels.compiled import compiled_leaf
-from gatewise.kernels.exponential import LN2_HIGH, LN2_LOW, LOG2_E, P2, P3, P4, P5, P6, P7, P8, P9, P10, P11
+from gatewise.kernels.exponential import exp_near_zero, LN2_HIGH, LN2_LOW, LOG2_E
 from gatewise.kernels.lanes import exponent, fill, Lanes, larger, mantissa, ROUND, smaller, times_power
 
 FLOOR = -600.0  # so high that what is multiplied with the exponential stays a normal number: others are slow
@@ -43,18 +43,7 @@ def exp_fine(x: Lanes) -> Lanes:
     shifted = y * LOG2_E + ROUND
     k = shifted - ROUND
     r = (y - k * LN2_HIGH) - k * LN2_LOW
-    p = r * P11 + P10
-    p = p * r + P9
-    p = p * r + P8
-    p = p * r + P7
-    p = p * r + P6
-    p = p * r + P5
-    p = p * r + P4
-    p = p * r + P3
-    p = p * r + P2
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return times_power(p, shifted)
+    return times_power(exp_near_zero(r), shifted)
 
 
 # (2 artanh(s) - 2 s) / s^3 in powers of s^2 for |s| <= (sqrt 2 - 1) / (sqrt 2 + 1), Chebyshev fit, error 4e-18.

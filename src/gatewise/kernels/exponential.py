@@ -10,12 +10,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from gatewise.kernels.compiled import compiled_fma
+from gatewise.kernels.compiled import compiled_fma, compiled_leaf
+from gatewise.kernels.lanes import ROUND
 
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # the leading bits of log 2: k * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
-ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the lowest bits
 SMALLEST = -708.0  # below it the result is not a normal number and is called 0
 
 # (exp(r) - 1 - r) / r^2 on |r| <= log(2) / 2, Chebyshev fit, error 1.1e-16.
@@ -54,14 +54,9 @@ _bits: Any = intrinsic(_bits_of)
 _number: Any = intrinsic(_number_of)
 
 
-@compiled_fma
-def exp_nonpositive(x: float) -> float:
-    """exp(x) for x <= 0 to one unit in the last place; 0 below -708. A NaN gives a NaN."""
-    y = max(x, SMALLEST)
-    shifted = y * LOG2_E + ROUND
-    k = shifted - ROUND
-    r = y - k * LN2_HIGH
-    r = r - k * LN2_LOW
+@compiled_leaf
+def exp_near_zero(r: Any) -> Any:
+    """exp(r) for |r| <= log(2) / 2, of one number or of lanes."""
     p = P11 * r + P10
     p = p * r + P9
     p = p * r + P8
@@ -72,7 +67,18 @@ def exp_nonpositive(x: float) -> float:
     p = p * r + P3
     p = p * r + P2
     p = p * r + 1.0
-    p = p * r + 1.0
+    return p * r + 1.0
+
+
+@compiled_fma
+def exp_nonpositive(x: float) -> float:
+    """exp(x) for x <= 0 to one unit in the last place; 0 below -708. A NaN gives a NaN."""
+    y = max(x, SMALLEST)
+    shifted = y * LOG2_E + ROUND
+    k = shifted - ROUND
+    r = y - k * LN2_HIGH
+    r = r - k * LN2_LOW
+    p = exp_near_zero(r)
     value: float = _number(_bits(p) + (_bits(shifted) << 52))
     if x < SMALLEST:
         value = 0.0

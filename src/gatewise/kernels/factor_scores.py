@@ -30,23 +30,12 @@ def factor_scores(features: Floats, factors: Sequence[Floats], keep: bool) -> Fa
 
     Equal to `linear_scores` of the same parameters bit for bit.
     """
-    scores = _empty([len(factor) for factor in factors], len(features), keep)
+    scores = empty_scores([len(factor) for factor in factors], len(features), keep)
     row = 0
     for factor in factors[:-1]:
         _row_scores(features, factor, scores.prefix[row : row + len(factor)])
         row += len(factor)
     _tile_scores(features, factors[-1], scores.last)
-    return scores
-
-
-def lay_out(parts: Sequence[Floats], keep: bool) -> FactorScores:
-    """The same from arrays (G_m, n)."""
-    n = parts[0].shape[1]
-    scores = _empty([len(part) for part in parts], n, keep)
-    np.concatenate([*parts[:-1], np.zeros((1, n))], out=scores.prefix[:, :n])
-    lanes = np.zeros((len(scores.last) * TILE, n))
-    lanes[: len(parts[-1])] = parts[-1]
-    scores.last[:] = lanes.reshape(-1, TILE, n).transpose(0, 2, 1)
     return scores
 
 
@@ -77,9 +66,11 @@ def extremes(last: Floats, prefix: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _empty(sizes: Sequence[int], n: int, keep: bool) -> FactorScores:
+def empty_scores(sizes: Sequence[int], n: int, keep: bool) -> FactorScores:
+    """Room for the scores of factors of these sizes at n observations; what no point fills is 0."""
     shapes = [(-(-sizes[-1] // TILE), n, TILE), (sum(sizes[:-1]) + 1, -(-n // WIDTH) * WIDTH)]
     last, prefix, *room = aligned(*shapes, *(shapes if keep else []))
+    last[-1] = 0.0
     prefix[:, n:] = 0.0
     prefix[-1] = 0.0
     return FactorScores(last, prefix, tuple(sizes), (room[0], room[1]) if keep else (last, prefix))

@@ -36,7 +36,7 @@ class Work(NamedTuple):
     grad: Floats
     scores: Floats
     pull: Floats
-    top: Floats
+    rank: Floats
     scale: Floats
     residual: Floats
     slope: Floats
@@ -229,7 +229,7 @@ def softmax_residuals(theta: Floats, features: Floats, y: Floats, F: Floats, k: 
         for t in range(0, y.size, 4):
             scores_of_four(work.theta, rows.features, t, work.scores)
             if k < F.shape[1]:
-                _keep_best(work.scores, k, work.top, work.pull)
+                _keep_best(work.scores, k, work.rank, work.pull)
             _residual(rows.miss, t, work.scores, work.scale, work.residual)
             for i in range(count):
                 for r in range(min(4, y.size - t)):

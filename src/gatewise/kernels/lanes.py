@@ -48,7 +48,7 @@ def fill(x: float) -> Lanes:
 
 
 def load(array: Any, at: int) -> Lanes:
-    """Eight neighbours of a contiguous array, counted from its first element; nobody checks that they exist."""
+    """Eight neighbours of a contiguous array of floats, counted from its first; nobody checks that they exist."""
     raise NotImplementedError
 
 
@@ -58,12 +58,12 @@ def store(array: Any, at: int, x: Lanes) -> None:
 
 
 def larger(x: Lanes, y: Lanes) -> Lanes:
-    """The larger of the two in each lane, y where x is a NaN."""
+    """The larger of the two in each lane, y where one is a NaN."""
     raise NotImplementedError
 
 
 def smaller(x: Lanes, y: Lanes) -> Lanes:
-    """The smaller of the two in each lane, y where x is a NaN."""
+    """The smaller of the two in each lane, y where one is a NaN."""
     raise NotImplementedError
 
 
@@ -108,13 +108,17 @@ _TYPERS: dict[int, Callable[[Any], Any]] = {
 }
 
 
+def _fits(given: Any, kind: Any) -> bool:
+    if kind is not types.Array:
+        return bool(given == kind)
+    return isinstance(given, types.Array) and given.dtype == types.float64 and given.layout == "C"
+
+
 def _define(function: Any, kinds: tuple[Any, ...], result: Any, generate: Generate) -> None:
     """Teach the compiler a function: generate(context, builder, *args) gives its value."""
 
     def check(given: tuple[Any, ...]) -> Any:
-        pairs = zip(given, kinds, strict=True)
-        fits = all(g == k if isinstance(k, types.Type) else isinstance(g, k) for g, k in pairs)
-        return result(*given) if fits else None
+        return result(*given) if all(map(_fits, given, kinds)) else None
 
     def lower(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return generate(context, builder, signature, *args)

@@ -10,24 +10,25 @@ from gatewise.kernels.tables import count_rows, count_units
 from gatewise.kernels.tile import Floats, Integers, MEMBERS, SPAN, TILE
 from gatewise.kernels.units import locate, make_work, prepare, residuals, Tables
 
-LANES = MEMBERS * TILE
 BLOCK = 2_000_000  # residuals held at a time
 
 
 @compiled
-def _residual_units(tables: Tables, start: int, stop: int, out: Floats, candidates: Integers) -> None:
-    """out[lane] = residuals over time, candidates[lane] = the candidate or -1; lanes of units start to stop.
+def _residual_members(tables: Tables, start: int, stop: int, width: int, out: Floats, candidates: Integers) -> None:
+    """out[lane] = residuals over time, candidates[lane] = the candidate or -1; lanes of members start to stop.
 
-    out (LANES * (stop - start), n), candidates (LANES * (stop - start),).
+    Members are counted through the units, ``width`` in each; out (TILE * (stop - start), n),
+    candidates (TILE * (stop - start),).
     """
     n = out.shape[1]
     work = make_work(tables)
     residual = np.empty((SPAN, TILE))
     candidates[:] = -1
-    for unit in range(start, stop):
-        for member in range(prepare(tables, work, unit)):
+    for number in range(start, stop):
+        unit, member = number // width, number % width
+        if member < prepare(tables, work, unit):
             first, count = locate(tables, unit, member)
-            base = (unit - start) * LANES + member * TILE
+            base = (number - start) * TILE
             for i in range(count):
                 candidates[base + i] = first + i
             for begin in range(0, n, SPAN):
@@ -40,11 +41,10 @@ def _residual_units(tables: Tables, start: int, stop: int, out: Floats, candidat
 
 def residual_blocks(tables: Tables) -> Iterator[tuple[Integers, Floats]]:
     """Blocks (candidates (B,), residuals (B, n)) that together hold every candidate once."""
-    n, n_units = count_rows(tables), count_units(tables)
-    step = max(1, BLOCK // (LANES * max(n, 1)))
-    for start in range(0, n_units, step):
-        stop = min(start + step, n_units)
-        candidates, out = _lanes(tables, start, stop)
+    n, n_members = count_rows(tables), count_units(tables) * _width(tables)
+    step = max(1, BLOCK // (TILE * max(n, 1)))
+    for start in range(0, n_members, step):
+        candidates, out = _lanes(tables, start, min(start + step, n_members))
         kept = candidates >= 0
         yield candidates[kept], out[kept]
 
@@ -53,8 +53,9 @@ def residual_rows(tables: Tables, candidates: Integers) -> Floats:
     """Residuals (B, n) of the given candidates (B,)."""
     rows = np.empty((len(candidates), count_rows(tables)))
     for place, candidate in enumerate(candidates):
-        unit, _ = home_of(tables, int(candidate))
-        found, out = _lanes(tables, unit, unit + 1)
+        unit, member = home_of(tables, int(candidate))
+        number = unit * _width(tables) + member
+        found, out = _lanes(tables, number, number + 1)
         rows[place] = out[np.flatnonzero(found == candidate)[0]]
     return rows
 
@@ -68,8 +69,13 @@ def home_of(tables: Tables, candidate: int) -> tuple[int, int]:
     return block * len(tables.last) + point // TILE, member
 
 
+def _width(tables: Tables) -> int:
+    """The most members of a unit."""
+    return MEMBERS if isinstance(tables, ProductTables) else 1
+
+
 def _lanes(tables: Tables, start: int, stop: int) -> tuple[Integers, Floats]:
-    candidates = np.empty(LANES * (stop - start), dtype=np.int64)
+    candidates = np.empty(TILE * (stop - start), dtype=np.int64)
     out = np.empty((candidates.size, count_rows(tables)))
-    _residual_units(tables, start, stop, out, candidates)
+    _residual_members(tables, start, stop, _width(tables), out, candidates)
     return candidates, out

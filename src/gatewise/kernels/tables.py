@@ -1,4 +1,4 @@
-"""Tables for the kernels, made once from scores or parameters; plain NumPy."""
+"""Tables for the kernels, made once from scores or parameters."""
 
 from collections.abc import Callable
 from math import prod
@@ -24,6 +24,8 @@ def product_tables(
     """
     n_experts = F.shape[1]
     dense = k == n_experts
+    if not dense and scores.room[0] is scores.last:
+        raise ValueError("scores must be kept when k < M: Top-K compares them")
     last, prefix = (array if log_phi is None else log_phi(array) for array in scores[:2])
     low, high = extremes(last, prefix)
     # When all experts are active the reference's E = 1 is in every sum, so a small E does no harm.
