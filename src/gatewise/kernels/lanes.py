@@ -21,6 +21,7 @@ ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer i
 ROUND_BITS = 0x4338000000000000  # the bits of ROUND: an integer added to them is added to the number
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 Lanes: TypeAlias = Any  # eight floats
+COMPILED_ONLY = "lanes exist in compiled code only: call this from a function that numba compiles"
 
 _DOUBLES = ir.VectorType(ir.DoubleType(), WIDTH)
 _LONGS = ir.VectorType(ir.IntType(64), WIDTH)
@@ -44,57 +45,57 @@ _integer, _number, _array = types.int64, types.float64, types.Array
 
 def fill(x: float) -> Lanes:
     """The same number in every lane."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def load(array: Any, at: int) -> Lanes:
     """Eight neighbours of a contiguous array of floats, counted from its first; nobody checks that they exist."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def store(array: Any, at: int, x: Lanes) -> None:
     """array[at : at + 8] = x, counted alike."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def larger(x: Lanes, y: Lanes) -> Lanes:
     """The larger of the two in each lane, y where one is a NaN."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def smaller(x: Lanes, y: Lanes) -> Lanes:
     """The smaller of the two in each lane, y where one is a NaN."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def choose(x: Lanes, bar: Lanes | float, yes: Lanes, no: Lanes | float) -> Lanes:
     """yes where x > bar, else no."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def any_above(x: Lanes, bar: float) -> bool:
     """Whether x > bar in some lane."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def times_power(x: Lanes, shifted: Lanes) -> Lanes:
     """x times 2^k, k the integer that was rounded by adding ROUND."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def exponent(x: Lanes) -> Lanes:
     """k in x = 2^k m with sqrt(1/2) <= m < sqrt(2), for normal x > 0."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def mantissa(x: Lanes) -> Lanes:
     """m in x = 2^k m with sqrt(1/2) <= m < sqrt(2), for normal x > 0."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 def largest(x: Lanes) -> float:
     """The largest of the eight."""
-    raise NotImplementedError
+    raise NotImplementedError(COMPILED_ONLY)
 
 
 Generate: TypeAlias = Callable[..., Any]
@@ -115,7 +116,7 @@ def _fits(given: Any, kind: Any) -> bool:
 
 
 def _define(function: Any, kinds: tuple[Any, ...], result: Any, generate: Generate) -> None:
-    """Teach the compiler a function: generate(context, builder, *args) gives its value."""
+    """Teach the compiler a function: generate(context, builder, signature, *args) gives its value."""
 
     def check(given: tuple[Any, ...]) -> Any:
         return result(*given) if all(map(_fits, given, kinds)) else None

@@ -14,10 +14,12 @@ BLOCK = 2_000_000  # residuals held at a time
 
 
 @compiled
-def _residual_members(tables: Tables, start: int, stop: int, width: int, out: Floats, candidates: Integers) -> None:
+def _residual_members(
+    tables: Tables, start: int, stop: int, per_unit: int, out: Floats, candidates: Integers
+) -> None:
     """out[lane] = residuals over time, candidates[lane] = the candidate or -1; lanes of members start to stop.
 
-    Members are counted through the units, ``width`` in each; out (TILE * (stop - start), n),
+    Members are counted through the units, ``per_unit`` in each; out (TILE * (stop - start), n),
     candidates (TILE * (stop - start),).
     """
     n = out.shape[1]
@@ -25,7 +27,7 @@ def _residual_members(tables: Tables, start: int, stop: int, width: int, out: Fl
     residual = np.empty((SPAN, TILE))
     candidates[:] = -1
     for number in range(start, stop):
-        unit, member = number // width, number % width
+        unit, member = number // per_unit, number % per_unit
         if member < prepare(tables, work, unit):
             first, count = locate(tables, unit, member)
             base = (number - start) * TILE
@@ -41,7 +43,7 @@ def _residual_members(tables: Tables, start: int, stop: int, width: int, out: Fl
 
 def residual_blocks(tables: Tables) -> Iterator[tuple[Integers, Floats]]:
     """Blocks (candidates (B,), residuals (B, n)) that together hold every candidate once."""
-    n, n_members = count_rows(tables), count_units(tables) * _width(tables)
+    n, n_members = count_rows(tables), count_units(tables) * _per_unit(tables)
     step = max(1, BLOCK // (TILE * max(n, 1)))
     for start in range(0, n_members, step):
         candidates, out = _lanes(tables, start, min(start + step, n_members))
@@ -54,7 +56,7 @@ def residual_rows(tables: Tables, candidates: Integers) -> Floats:
     rows = np.empty((len(candidates), count_rows(tables)))
     for place, candidate in enumerate(candidates):
         unit, member = home_of(tables, int(candidate))
-        number = unit * _width(tables) + member
+        number = unit * _per_unit(tables) + member
         found, out = _lanes(tables, number, number + 1)
         rows[place] = out[np.flatnonzero(found == candidate)[0]]
     return rows
@@ -69,13 +71,13 @@ def home_of(tables: Tables, candidate: int) -> tuple[int, int]:
     return block * len(tables.last) + point // TILE, member
 
 
-def _width(tables: Tables) -> int:
-    """The most members of a unit."""
+def _per_unit(tables: Tables) -> int:
+    """The most members that a unit has."""
     return MEMBERS if isinstance(tables, ProductTables) else 1
 
 
 def _lanes(tables: Tables, start: int, stop: int) -> tuple[Integers, Floats]:
     candidates = np.empty(TILE * (stop - start), dtype=np.int64)
     out = np.empty((candidates.size, count_rows(tables)))
-    _residual_members(tables, start, stop, _width(tables), out, candidates)
+    _residual_members(tables, start, stop, _per_unit(tables), out, candidates)
     return candidates, out
