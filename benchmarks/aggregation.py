@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.numpy_rivals import plain, Problem, with_blas, with_product
 from benchmarks.timing import best_times, save
-from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
 from gatewise.aggregation.engine import aggregate, calibrate, project_l2
-from gatewise.kernels import aggregate as kernels
-from gatewise.kernels.elementary import exp_lanes
-from gatewise.kernels.lanes import load, store, WIDTH
+from gatewise.aggregation.gate_candidates import ListCandidates, ProductCandidates
+from gatewise.kernels.net import drivers as kernels
+from gatewise.kernels.simd.elementary import exp_lanes
+from gatewise.kernels.simd.lanes import load, store, WIDTH
 
 BOUNDS = (0.05, 5.0)
 

@@ -15,16 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from gatewise import LinearGate, QuadraticGate
 from gatewise.aggregation.cross_entropy import box_gap, cross_entropy, cross_entropy_fit
+from gatewise.arrays import Floats
 from gatewise.gates import ScoreGate
 
-Floats = NDArray[np.float64]
 RESULT = Path(__file__).parent / "results" / "cross_entropy.json"
 REPEATS = 5
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.aggregation.particles import Particles
-from gatewise.aggregation.particles import run as aggregate
+from gatewise.aggregation.particles.particle_run import Particles
+from gatewise.aggregation.particles.particle_run import run as aggregate
 from gatewise.gates import LinearGate
 from tests.reference_net import net_predictions
 

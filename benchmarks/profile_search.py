@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.timing import best_times, save
 from gatewise import SharedRoutedRegressor
-from gatewise.experiments.shared_designs import SHARED_DESIGNS
+from gatewise.paper.shared_designs import SHARED_DESIGNS
 from gatewise.shared import profile_threshold, Threshold
 
 GRID = np.linspace(0.1, 0.9, 200)

@@ -16,14 +16,13 @@ from typing import Any
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, lsq_linear, minimize, nnls
 from threadpoolctl import threadpool_limits
 
 from gatewise import KernelGate
-from gatewise.aggregation.simplex_ls import simplex_least_squares
+from gatewise.arrays import Floats
+from gatewise.solvers.simplex_least_squares import simplex_least_squares
 
-Floats = NDArray[np.float64]
 Rows = tuple[Floats, Floats, Floats]  # features (n, C), F (n, M), y (n,)
 RESULT = Path(__file__).parent / "results" / "simplex_ls.json"
 

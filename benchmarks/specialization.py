@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from benchmarks.specialists import false_alarms, NULLS, power
 from benchmarks.timing import save
-from gatewise.experiments.specialists import false_alarms, NULLS, power
 
 LEVEL_RUNS, POWER_RUNS = 1000, 200
 

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from gatewise.kernels.factor_scores import empty_scores
-from gatewise.kernels.tile import TILE
+from gatewise.kernels.net.factor_scores import empty_scores
+from gatewise.kernels.simd.tile import TILE
 
 
 def gates(scores, values, k):

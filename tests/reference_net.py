@@ -9,7 +9,7 @@ from itertools import product
 import numba
 import numpy as np
 
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.simd.exponential import exp_nonpositive
 
 TILE = 64
 MARGIN, SKIP = 60.0, -110.0

@@ -29,8 +29,9 @@ def saved_model():
     from sklearn.tree import DecisionTreeRegressor
 
     from gatewise import MoERegressor, MoESettings
+    from gatewise.app import default_pool as pool
+    from gatewise.app import fitting, tables
     from gatewise.experts import ColumnExpert
-    from gatewise.workbench import fitting, pool, tables
 
     table = tables.training_table(make_frame(), TARGET)
     numbers, text = pool.numeric_columns(table.X), pool.text_columns(table.X)

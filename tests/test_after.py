@@ -8,7 +8,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import logsumexp
 
 import gatewise as gw
-from gatewise.aggregation import stream, weighting
+from gatewise.aggregation import stream
+from gatewise.aggregation import weights as weighting
 from gatewise.noise import Gaussian, StudentT
 
 log_densities = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(-50, 5))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy.special import log_expit
 
-from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
 from gatewise.aggregation.engine import (
     aggregate,
     aggregated_gate,
@@ -13,6 +12,7 @@ from gatewise.aggregation.engine import (
     project_l2,
     weight_path,
 )
+from gatewise.aggregation.gate_candidates import ListCandidates, ProductCandidates
 from gatewise.noise import Gaussian
 from tests import oracle
 

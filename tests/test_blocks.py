@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gatewise.aggregation.blocks import Blocks
-from gatewise.aggregation.projection import L2Projection
+from gatewise.aggregation.l2_projection import L2Projection
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from gatewise.aggregation.domains import Box
+from gatewise.aggregation.particles.domains import Box
 
 positions = arrays(np.float64, (3, 2, 9), elements=st.floats(-30.0, 30.0))
 

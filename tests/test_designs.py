@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gatewise import LinearGate, QuadraticGate
-from gatewise.experiments import DESIGNS
 from gatewise.experts import expert_matrix
+from gatewise.paper import DESIGNS
 
 X = np.random.default_rng(0).uniform(-1, 1, size=(50, 2))
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.kernels.exponential import exp_nonpositive, SMALLEST
+from gatewise.kernels.simd.exponential import exp_nonpositive, SMALLEST
 
 
 def test_one_unit_in_the_last_place():

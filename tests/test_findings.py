@@ -6,7 +6,8 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
-from gatewise.workbench import evidence, findings, telling
+from gatewise.app import evidence, findings
+from gatewise.app import importance as telling
 from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
@@ -79,7 +80,7 @@ class StepGate:
 
 
 def test_the_telling_column_is_the_one_that_the_gate_looks_at():
-    from gatewise.workbench.tables import ColumnKind
+    from gatewise.app.tables import ColumnKind
 
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"z": rng.random(200), "x": rng.random(200), "t": rng.choice(["a", "b"], 200)})
@@ -98,8 +99,8 @@ def test_the_telling_column_is_the_one_that_the_gate_looks_at():
 
 def test_one_expert_alone_is_no_trouble():
     from gatewise import MoERegressor
+    from gatewise.app import fitting, tables
     from gatewise.experts import ColumnExpert
-    from gatewise.workbench import fitting, tables
 
     table = tables.training_table(make_frame(40), TARGET)
     model = MoERegressor([("only", ColumnExpert(HOSTILE[3]))], random_state=0)

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
 from gatewise.aggregation import least_squares, net_least_squares, simplex_least_squares
-from gatewise.experiments import DESIGNS
 from gatewise.experts import AffineExpert, ConstantExpert, expert_matrix
+from gatewise.paper import DESIGNS
 
 DESIGN = DESIGNS["linear"]
 X, Y = DESIGN.sample(120, np.random.default_rng(3))

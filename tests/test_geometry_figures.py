@@ -11,9 +11,7 @@ from matplotlib import rcParams
 from matplotlib.colors import to_hex
 
 from gatewise import LinearGate
-from gatewise.experiments.geometry import run_geometry
-from gatewise.geometry import specialization, TrueRegions
-from gatewise.report.geometry import (
+from gatewise.app.geometry_figures import (
     advantage_figure,
     band_figure,
     draw_regions,
@@ -21,7 +19,9 @@ from gatewise.report.geometry import (
     region_figure,
     weights_figure,
 )
-from gatewise.report.style import COLOURS
+from gatewise.app.style import COLOURS
+from gatewise.geometry import specialization, TrueRegions
+from gatewise.paper.nonlinear_geometry import run_geometry
 
 LOW, HIGH = (0.0, -1.0), (2.0, 1.0)
 

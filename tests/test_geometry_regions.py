@@ -8,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from gatewise.experiments.designs import DESIGNS
 from gatewise.experts import expert_matrix
 from gatewise.geometry import (
     best_expert,
@@ -19,6 +18,7 @@ from gatewise.geometry import (
     squared_losses,
     TrueRegions,
 )
+from gatewise.paper.designs import DESIGNS
 
 LOSSES = arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(2, 5)), elements=st.integers(0, 3).map(float))
 

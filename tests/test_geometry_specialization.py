@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from gatewise.experiments.specialists import false_alarms, M, NULLS, power, three_special
+from benchmarks.specialists import false_alarms, M, NULLS, power, three_special
 from gatewise.geometry import adjusted_p_values, alignment, best_expert, EstimatedRegions, runners_up, specialization
-from gatewise.geometry.intervals import mean_interval, share_bounds
 from gatewise.geometry.two_sample import (
     difference_interval,
     permutation_p_values,
     positive_p_value,
     welch_statistic,
 )
+from gatewise.stats import mean_interval, share_bounds
 
 RUNS = 1000
 # 5 % plus two standard errors of a share of 1,000 runs.

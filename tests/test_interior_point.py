@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from gatewise.aggregation import interior_point
-from gatewise.aggregation.interior_point import Quadratic, simplex_gap, State
+from gatewise.solvers import interior_point
+from gatewise.solvers.interior_point import Quadratic, simplex_gap, State
 
 
 def never(gap: float, value: float) -> bool:

@@ -5,7 +5,7 @@ import pytest
 
 from gatewise.gates import KernelGate, LinearGate
 from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad, value_and_grad
-from gatewise.kernels.linear import linear_residuals, linear_value_and_grad
+from gatewise.kernels.linear_residuals import linear_residuals, linear_value_and_grad
 
 
 def naive(theta, features, y, F, loss):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numba import njit
 
-from gatewise.kernels.elementary import exp_fine, exp_lanes, FLOOR, log_lanes
-from gatewise.kernels.lanes import any_above, choose, fill, larger, largest, load, smaller, store, WIDTH
-from gatewise.kernels.tile import aligned, aligned_rows
+from gatewise.kernels.simd.elementary import exp_fine, exp_lanes, FLOOR, log_lanes
+from gatewise.kernels.simd.lanes import any_above, choose, fill, larger, largest, load, smaller, store, WIDTH
+from gatewise.kernels.simd.tile import aligned, aligned_rows
 
 X, Y = np.linspace(-3.0, 4.0, 3 * WIDTH), np.linspace(5.0, -2.0, 3 * WIDTH)
 finite = arrays(np.float64, WIDTH, elements=st.floats(-1e6, 1e6))

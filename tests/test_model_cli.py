@@ -189,7 +189,7 @@ def test_the_shell_can_complete(tmp_path):
 
 
 def test_the_benchmarks_of_the_checkout_are_one_table(run, tmp_path):
-    from gatewise.experiments.bench_results import HEADLINES
+    from benchmarks.figures import HEADLINES
 
     code, out, _ = run("bench", "--json", "bench.json")
     assert code == 0
@@ -202,7 +202,7 @@ def test_the_benchmarks_of_the_checkout_are_one_table(run, tmp_path):
 
 
 def test_every_result_in_the_checkout_has_a_headline():
-    from gatewise.experiments import bench_results
+    from benchmarks import figures as bench_results
 
     folder = bench_results.results_folder()
     rows = bench_results.read_results(folder)

@@ -10,8 +10,8 @@ skops = pytest.importorskip("skops.io")
 pytest.importorskip("pandas")
 
 from gatewise import MoERegressor
-from gatewise.workbench import audit, model_file, pool_file, tables
-from gatewise.workbench.predicting import predict_frame
+from gatewise.app import audit, model_file, pool_file, tables
+from gatewise.app.predicting import predict_frame
 from tests.small_models import make_frame, saved_model, TARGET
 
 
@@ -110,7 +110,7 @@ HOSTILE_NODES = [
     {"__class__": "system", "__module__": "posix", "__loader__": "FunctionNode"},
     {"__class__": "Popen", "__module__": "subprocess", "__loader__": "TypeNode"},
     {"__class__": "Bomb", "__module__": "tests.test_model_file", "__loader__": "ObjectNode"},
-    {"__class__": "MoERegressor", "__module__": "gatewise.estimators.moe", "__loader__": "MethodNode",
+    {"__class__": "MoERegressor", "__module__": "gatewise.estimators.moe_regressor", "__loader__": "MethodNode",
      "content": {"func": "__reduce__", "obj": {}}},
     {"__class__": "methodcaller", "__module__": "operator", "__loader__": "OperatorFuncNode", "attrs": {}},
     {"__class__": "load", "__module__": "numpy", "__loader__": "FunctionNode"},
@@ -145,7 +145,7 @@ def test_an_old_protocol_is_refused(path, monkeypatch):
 
 
 def test_the_list_holds_nothing_that_runs():
-    from gatewise.workbench.trusted import LOADERS, TYPES
+    from gatewise.app.trusted import LOADERS, TYPES
 
     assert not {"MethodNode", "OperatorFuncNode", "ConstructorFromReduceNode"} & LOADERS
     modules = {name.rsplit(".", 1)[0].split(".")[0] for name in TYPES}
@@ -156,8 +156,8 @@ def test_the_list_holds_nothing_that_runs():
 
 
 def test_every_gate_can_be_saved():
-    from gatewise.routing.features import CLASSES
-    from gatewise.workbench.trusted import TYPES
+    from gatewise.app.trusted import TYPES
+    from gatewise.gates.feature_maps import CLASSES
 
     assert {f"{one.__module__}.{one.__qualname__}" for one in CLASSES.values()} <= TYPES
 

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 
 from gatewise.nn.fused import can_fuse, fused_swiglu
 from gatewise.nn.fused.backend import INTERPRETED, triton
-from gatewise.nn.fused.plan import BLOCK, capacity, sorted_plan
+from gatewise.nn.fused.row_plan import BLOCK, capacity, sorted_plan
 
 ON_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 DEVICE = "cuda" if ON_GPU else "cpu"

@@ -7,7 +7,7 @@ import torch
 
 from gatewise import nn
 from gatewise.nn.balancing import load
-from gatewise.nn.selection import top_k
+from gatewise.nn.choice import top_k
 from tests.nn_zoo import D, LAYERS, M, make
 from tests.test_nn_layers import tokens
 

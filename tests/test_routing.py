@@ -10,16 +10,16 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import softmax
 
 import gatewise as gw
+from gatewise.gates.columns import as_numbers, read_columns
+from gatewise.gates.feature_maps import CLASSES
+from gatewise.gates.inputs import GateInputs, Inputs
 from gatewise.noise import Gaussian
-from gatewise.routing.candidates import candidate_list, FittedList, log_prior, reference
-from gatewise.routing.columns import as_numbers, read_columns
-from gatewise.routing.features import CLASSES
-from gatewise.routing.gate_path import _Problem, gate_path
-from gatewise.routing.inputs import GateInputs, Inputs
-from gatewise.routing.mixing import go_on, mix
-from gatewise.routing.regions import describe, region_table
-from gatewise.routing.spread import disagreement, Spread
-from gatewise.routing.verdict import gain_interval, HeldOutLosses, no_gain_p_value, reach_verdict
+from gatewise.router.candidates import candidate_list, FittedList, log_prior, reference
+from gatewise.router.expert_regions import describe, region_table
+from gatewise.router.intervals import disagreement, Spread
+from gatewise.router.mixing import go_on, mix
+from gatewise.router.verdict import gain_interval, HeldOutLosses, no_gain_p_value, reach_verdict
+from gatewise.solvers.softmax_path import _Problem, gate_path
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -279,7 +279,7 @@ class TestMixing:
     def test_blocks_of_rows_change_nothing(self, data, monkeypatch):
         forecasts, y, weight = data
         one = mix(forecasts, y, np.zeros(5), Gaussian(), weight, [np.arange(40)])
-        monkeypatch.setattr("gatewise.routing.mixing.BLOCK", 35)
+        monkeypatch.setattr("gatewise.router.mixing.BLOCK", 35)
         two = mix(forecasts, y, np.zeros(5), Gaussian(), weight, [np.arange(40)])
         np.testing.assert_allclose(one.shares, two.shares)
 

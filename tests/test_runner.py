@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from gatewise.experiments import runner as module
-from gatewise.experiments.runner import dask_cluster, in_turn, processes, Runner
-from gatewise.experiments.store import Store
-from gatewise.experiments.table1 import replicate
+from gatewise.backends import dask_cluster, in_turn, processes
+from gatewise.paper import runner as module
+from gatewise.paper.runner import Runner
+from gatewise.paper.store import Store
+from gatewise.paper.table1 import replicate
 
 KINDS = (("linear", "halves"), ("kernel", "all rows"))
 TASKS = [("quadratic", gate, 200, setting, r, 3) for r in range(2) for gate, setting in KINDS]

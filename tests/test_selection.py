@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from gatewise.aggregation.selection import nearest, scales, weigh
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
-from gatewise.selection import nearest, scales, weigh
 
 RNG = np.random.default_rng(5)
 F = RNG.normal(size=(40, 4))

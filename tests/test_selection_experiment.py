@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from gatewise.experiments import selection
-from gatewise.experiments.designs import DESIGNS
+from gatewise.paper import gate_choice as selection
+from gatewise.paper.designs import DESIGNS
 
 
 def test_candidates_are_the_papers_classes():

@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
 from gatewise.aggregation import Blocks
-from gatewise.experiments import DESIGNS
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
+from gatewise.paper import DESIGNS
 
 DESIGN = DESIGNS["linear"]
 X, Y = DESIGN.sample(150, np.random.default_rng(0))

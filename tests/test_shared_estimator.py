@@ -15,7 +15,7 @@ from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, Standar
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
-from gatewise.experiments.shared_designs import regions, SHARED_DESIGNS
+from gatewise.paper.shared_designs import regions, SHARED_DESIGNS
 from gatewise.shared import (
     Backfitting,
     ConstantBasis,

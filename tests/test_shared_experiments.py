@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from gatewise.experiments import rates, shared_figure, two_stage
-from gatewise.experiments.runner import processes, Runner
-from gatewise.experiments.shared_designs import regions, SHARED_DESIGNS
+from gatewise.backends import processes
+from gatewise.paper import rates, shared_figure, two_stage
+from gatewise.paper.runner import Runner
+from gatewise.paper.shared_designs import regions, SHARED_DESIGNS
 
 GRID = (np.arange(20_000) + 0.5)[:, None] / 20_000
 

@@ -6,9 +6,9 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import gatewise as gw
-from gatewise.experiments import scales
-from gatewise.experiments.shared_designs import regions
 from gatewise.kernels.group_lasso import group_lasso
+from gatewise.paper import scale_recovery as scales
+from gatewise.paper.shared_designs import regions
 from gatewise.shared import Backfitting, fit_scales, PolynomialBasis
 from gatewise.shared.tree import branchings, check_tree, leaves, sharing_sets
 

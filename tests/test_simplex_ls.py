@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.aggregation.simplex_ls import convex_stack, simplex_least_squares
 from gatewise.nets import simplex_lattice
+from gatewise.solvers.simplex_least_squares import convex_stack, simplex_least_squares
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -224,7 +224,7 @@ def test_features_need_not_have_sum_one() -> None:
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     features, F, y = problem(2)
     whole = simplex_least_squares(features, F, y)
-    monkeypatch.setattr("gatewise.aggregation.simplex_ls.BLOCK_NUMBERS", 100)
+    monkeypatch.setattr("gatewise.solvers.simplex_least_squares.BLOCK_NUMBERS", 100)
     np.testing.assert_allclose(simplex_least_squares(features, F, y).theta, whole.theta, atol=1e-8)
 
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gatewise import KernelGate
-from gatewise.aggregation.simplex_ls import simplex_least_squares
+from gatewise.solvers.simplex_least_squares import simplex_least_squares
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.experiments.store import record_key, Store
+from gatewise.paper.store import record_key, Store
 
 numbers = st.floats(allow_nan=False)
 

@@ -6,12 +6,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from gatewise.experiments import rates, table1
-from gatewise.experiments.designs import DESIGNS
-from gatewise.experiments.published import judge, off, PUBLISHED, stated
-from gatewise.experiments.runner import processes, Runner
-from gatewise.experiments.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, Row, SETTINGS, STATED
-from gatewise.experiments.table1_gates import GATES, KERNELS, NetGate, NETS, QUADRATIC
+from gatewise.backends import processes
+from gatewise.paper import rates, table1
+from gatewise.paper.designs import DESIGNS
+from gatewise.paper.published import judge, off, PUBLISHED, stated
+from gatewise.paper.runner import Runner
+from gatewise.paper.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, Row, SETTINGS, STATED
+from gatewise.paper.table1_gates import GATES, KERNELS, NetGate, NETS, QUADRATIC
 
 
 def softmax_by_hand(first, second):
@@ -169,8 +170,8 @@ def test_tables_fit_eighty_columns():
     pytest.importorskip("rich")
     from rich.console import Console
 
-    from gatewise.report.table1 import settings_table
-    from gatewise.report.table1 import table1 as table
+    from gatewise.app.table1_table import settings_table
+    from gatewise.app.table1_table import table1 as table
 
     kernel = [row for row in paper_rows(1.9) if row.gate == "kernel"]
     nets = [row for row in paper_rows(1.9) if row.gate != "kernel"]

@@ -6,8 +6,8 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from gatewise.workbench.evidence import match_rows
-from gatewise.workbench.tables import as_inputs, read_frame, responses, row_keys, training_table, write_frame
+from gatewise.app.evidence import match_rows
+from gatewise.app.tables import as_inputs, read_frame, responses, row_keys, training_table, write_frame
 
 
 def frame(n=30):

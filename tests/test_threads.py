@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.kernels.threads import cut, MOST_PIECES, PIECE, run
+from gatewise.kernels.simd.threads import cut, MOST_PIECES, PIECE, run
 
 PIECES = [(10 * i, 10 * i + 10) for i in range(40)]
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from examples.neural.language import corpus
 from examples.neural.regression import GRID, grid
-from gatewise.experiments.designs import DESIGNS
-from gatewise.report.style import COLOURS, RC
+from gatewise.app.style import COLOURS, RC
+from gatewise.paper.designs import DESIGNS
 
 EIGHT = ListedColormap([*COLOURS, "#999999"])
 SHOWN = " etaoinshrdlu,.\n"

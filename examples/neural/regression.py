@@ -9,7 +9,7 @@ import torch
 import gatewise as gw
 from examples.neural.variants import active_parameters, build, Variant
 from gatewise import nn
-from gatewise.experiments.designs import DESIGNS
+from gatewise.paper.designs import DESIGNS
 
 FEATURES, ACTIVE = 16, 48
 GRID = 120

@@ -9,7 +9,7 @@ from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, Route
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
-from gatewise.routing.settings import MoESettings
+from gatewise.router.settings import MoESettings
 
 __version__ = "0.1.0"
 

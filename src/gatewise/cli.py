@@ -13,11 +13,10 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
     sys.exit(f"gatewise: {error.name} is not installed; the command line needs: pip install 'gatewise[cli]'")
 
 import gatewise
-from gatewise.report.bench_commands import app as bench
-from gatewise.report.model_commands import app as model
-from gatewise.report.model_commands import demo_page
-from gatewise.report.reproduce_commands import app as reproduce
-from gatewise.report.terminal import show_path
+from gatewise.app.model_commands import app as model
+from gatewise.app.model_commands import demo_page
+from gatewise.app.reproduce_commands import app as reproduce
+from gatewise.app.terminal import show_path
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -27,7 +26,6 @@ app = typer.Typer(
 )
 app.add_typer(model)
 app.add_typer(reproduce, name="reproduce")
-app.add_typer(bench, name="bench")
 console = Console()
 
 
@@ -59,8 +57,8 @@ def demo(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the first table as JSON, too.")] = None,
 ) -> None:
     """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
-    from gatewise.experiments.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
-    from gatewise.report.demo import demo_figure, demo_table  # noqa: PLC0415
+    from gatewise.app.demo_figure import demo_figure, demo_table  # noqa: PLC0415
+    from gatewise.paper.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
     with console.status("learning two routers from 400 rows"):
         result = run_demo()
@@ -81,8 +79,8 @@ def verify(
     """Check the paper's claims numerically: a table, and exit code 1 when one fails."""
     from rich.progress import Progress  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
-    from gatewise.experiments.verify import run_checks, select_checks  # noqa: PLC0415
-    from gatewise.report.verify import verify_table  # noqa: PLC0415
+    from gatewise.app.verify_table import verify_table  # noqa: PLC0415
+    from gatewise.paper.verify import run_checks, select_checks  # noqa: PLC0415
 
     checks = select_checks(only)
     rows = []

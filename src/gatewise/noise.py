@@ -7,10 +7,11 @@ from math import lgamma, log, pi, sqrt
 from typing import Protocol, runtime_checkable, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import quad
 
-Floats: TypeAlias = NDArray[np.float64]
+from gatewise.arrays import Floats
+
 LogDensity: TypeAlias = Callable[[Floats], Floats]
 Size: TypeAlias = int | tuple[int, ...]
 

@@ -3,10 +3,10 @@
 from gatewise.aggregation.blocks import BlockCounts, Blocks
 from gatewise.aggregation.cross_entropy import cross_entropy_fit
 from gatewise.aggregation.erm import least_squares, net_least_squares
-from gatewise.aggregation.particles import Particles
-from gatewise.aggregation.projection import L2Projection
-from gatewise.aggregation.simplex_ls import convex_stack, simplex_least_squares
-from gatewise.aggregation.weighting import after
+from gatewise.aggregation.l2_projection import L2Projection
+from gatewise.aggregation.particles.particle_run import Particles
+from gatewise.aggregation.weights import after
+from gatewise.solvers.simplex_least_squares import convex_stack, simplex_least_squares
 
 __all__ = [
     "BlockCounts",

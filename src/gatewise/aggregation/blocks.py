@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive
 
 
 class BlockCounts(NamedTuple):

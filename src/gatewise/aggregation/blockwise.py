@@ -8,12 +8,10 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gatewise.arrays import Floats, Integers
 from gatewise.noise import Noise
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 Blocks: TypeAlias = Iterable[tuple[Integers, Floats]]
 
 FLOOR = -1e9  # a density of zero counts as exp(FLOOR): with all candidates at zero, their ratios stay defined

@@ -3,12 +3,10 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_count, as_positive, as_rows
+from gatewise.arrays import as_count, as_positive, as_rows, Floats
 from gatewise.gates import ScoreGate
-
-Floats = NDArray[np.float64]
 
 RANK_TOL = 1e-10  # of the largest singular value: below it a direction of the span is rounding
 

@@ -4,15 +4,13 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import solve
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.checks import as_count, as_positive, as_rows
+from gatewise.arrays import as_count, as_positive, as_rows, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
-
-Floats = NDArray[np.float64]
 
 EPS = float(np.finfo(float).eps)
 RIDGE = 1e-13  # of a Hessian with unit diagonal: a flat direction stays where it is

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.aggregation import blockwise
-from gatewise.aggregation.candidates import BlockTables, Candidates
-from gatewise.kernels import aggregate as compiled
-from gatewise.kernels.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
-from gatewise.kernels.rows import residual_blocks, residual_rows
-from gatewise.kernels.units import Tables
+from gatewise.aggregation.gate_candidates import BlockTables, Candidates
+from gatewise.arrays import Floats, Integers
+from gatewise.kernels.net import drivers as compiled
+from gatewise.kernels.net.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
+from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
+from gatewise.kernels.net.units import Tables
 from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, Noise, StudentT
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 NoiseLike: TypeAlias = str | Noise | LogDensity
 
 

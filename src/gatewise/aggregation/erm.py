@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
-from gatewise.aggregation.candidates import gate_candidates
 from gatewise.aggregation.engine import project_l2
-from gatewise.checks import as_count, as_positive, as_rows, as_vector
+from gatewise.aggregation.gate_candidates import gate_candidates
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.kernels import linear_softmax
 from gatewise.nets import Net
 
-Floats = NDArray[np.float64]
 SAME = 1e-6  # optima whose errors differ by less, relative to the responses' variation, count as one
 
 

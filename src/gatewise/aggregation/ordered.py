@@ -6,20 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from gatewise.aggregation import particles as smc
 from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.candidates import gate_candidates
 from gatewise.aggregation.engine import aggregate, calibrate, effective_number, weight_path
-from gatewise.aggregation.likelihood import Calibration
-from gatewise.aggregation.particles import Particles
+from gatewise.aggregation.gate_candidates import gate_candidates
+from gatewise.aggregation.particles import particle_run as smc
+from gatewise.aggregation.particles.likelihood import Calibration
+from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.pieces import Piece, Pool
+from gatewise.arrays import Floats
 from gatewise.experts import expert_matrix
 from gatewise.experts.evolving import AveragedExpert, evolve, started
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 N_LEADING = 10
 STEP = 2**20  # candidates looked at together

@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.aggregation.candidates import Candidates
 from gatewise.aggregation.engine import aggregated_gate
-from gatewise.checks import as_rows
+from gatewise.aggregation.gate_candidates import Candidates
+from gatewise.arrays import as_rows, Floats
 from gatewise.experts import Expert, expert_matrix
 from gatewise.gates import Gate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

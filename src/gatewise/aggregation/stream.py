@@ -3,13 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.aggregation import weighting
-from gatewise.checks import as_positive, as_vector
+from gatewise.aggregation import weights as weighting
+from gatewise.arrays import as_positive, as_vector, Floats
 from gatewise.noise import Noise
-
-Floats = NDArray[np.float64]
 
 
 class StreamState(NamedTuple):

@@ -1,9 +1,9 @@
 """The scikit-learn faces: the only place that wires the rooms together."""
 
 from gatewise.estimators.gate_regressor import GateRegressor
-from gatewise.estimators.moe import MoERegressor
-from gatewise.estimators.router import RouterAggregator
-from gatewise.estimators.selector import GateSelector
-from gatewise.estimators.shared import SharedRoutedRegressor
+from gatewise.estimators.gate_selector import GateSelector
+from gatewise.estimators.moe_regressor import MoERegressor
+from gatewise.estimators.router_aggregator import RouterAggregator
+from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 
 __all__ = ["GateRegressor", "GateSelector", "MoERegressor", "RouterAggregator", "SharedRoutedRegressor"]

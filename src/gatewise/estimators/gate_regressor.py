@@ -4,20 +4,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.aggregation.erm import least_squares, LeastSquares, net_least_squares, NetLeastSquares
 from gatewise.aggregation.pieces import shared_sum
-from gatewise.aggregation.simplex_ls import simplex_least_squares, SimplexFit
+from gatewise.arrays import Floats
 from gatewise.experts import Expert, expert_matrix
 from gatewise.experts.evolving import is_ready
 from gatewise.gates import Gate, KernelGate
 from gatewise.mixture import MixtureOfExperts
 from gatewise.nets import ListNet, Net
-
-Floats = NDArray[np.float64]
+from gatewise.solvers.simplex_least_squares import simplex_least_squares, SimplexFit
 
 
 class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -55,7 +54,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Examples
     --------
     >>> import gatewise as gw
-    >>> from gatewise.experiments import DESIGNS
+    >>> from gatewise.paper import DESIGNS
     >>> X, y = DESIGNS["linear"].sample(400, np.random.default_rng(0))
     >>> model = gw.GateRegressor(DESIGNS["linear"].experts, gw.LinearGate(3, intercept=False), random_state=0)
     >>> error = np.abs(model.fit(X, y).gate_weights(X) - DESIGNS["linear"].weights(X)).sum(axis=1).mean()

@@ -12,9 +12,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from gatewise.arrays import Floats
 from gatewise.experts.protocol import Expert, expert_matrix, expert_predictions
 
-Floats = NDArray[np.float64]
 PROBES = 256  # rows on which the error of keeping only some states is measured
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.checks import as_rows
+from gatewise.arrays import as_rows
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Gate families: x, theta -> weights on the simplex."""
 
-from gatewise.gates.base import Gate
 from gatewise.gates.feature import FeatureGate
+from gatewise.gates.gate import Gate
 from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
 from gatewise.gates.phi import phi_regularity, PhiRegularity

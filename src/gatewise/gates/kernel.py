@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from gatewise.checks import as_count, as_positive, as_rows, as_vector
-from gatewise.gates.base import flatten_candidates, Gate
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.gates.gate import flatten_candidates, Gate
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
 
-Floats = NDArray[np.float64]
 MAX_CENTERS = 100_000
 BLOCK_NUMBERS = 2**22  # features held at a time: 32 MiB
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.checks import as_positive
+from gatewise.arrays import as_positive
 from gatewise.gates.score import ScoreGate
 from gatewise.nets import MaskedNet, Net
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_expit
 
-Floats = NDArray[np.float64]
+from gatewise.arrays import Floats
+
 LogPhi = Callable[[Floats], Floats]
 Phi = Literal["exp", "sigmoid"] | LogPhi
 

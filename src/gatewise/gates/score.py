@@ -8,12 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.checks import as_count, as_rows, as_vector
-from gatewise.gates.base import flatten_candidates, Gate
+from gatewise.arrays import as_count, as_rows, as_vector, Floats
+from gatewise.gates.gate import flatten_candidates, Gate
 from gatewise.gates.phi import check_phi, log_phi, Phi
 from gatewise.nets import eta_net, ListNet, Net, ProductNet
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

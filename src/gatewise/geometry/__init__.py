@@ -2,14 +2,13 @@
 
 from gatewise.geometry.activation import Activation, activation, RegionBarrier
 from gatewise.geometry.alignment import Alignment, alignment
+from gatewise.geometry.assignment_loss import assignment_loss, box_quadrature, Estimate
 from gatewise.geometry.boundary import boundary_distance, Domain, shrunken, unit_cube
 from gatewise.geometry.concentration import anti_concentration, AntiConcentration
+from gatewise.geometry.held_out_losses import out_of_fold_losses
 from gatewise.geometry.infimum import class_loss, ClassLoss
-from gatewise.geometry.intervals import adjusted_p_values, Interval, mean_interval
 from gatewise.geometry.layers import boundary_regularity, BoundaryRegularity, layer_shares
-from gatewise.geometry.losses import assignment_loss, box_quadrature, Estimate
 from gatewise.geometry.mixtures import best_mixtures, Mixture
-from gatewise.geometry.out_of_fold import out_of_fold_losses
 from gatewise.geometry.regions import best_expert, EstimatedRegions, RegionMap, squared_losses, TrueRegions
 from gatewise.geometry.smoothing import KernelMean, NeighborMean
 from gatewise.geometry.specialization import ExpertReport, runners_up, Specialization, specialization
@@ -23,6 +22,7 @@ from gatewise.geometry.stability import (
     slope_separation,
     top_k_margin,
 )
+from gatewise.stats import adjusted_p_values, Interval, mean_interval
 
 __all__ = [
     "Activation",

@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from math import comb
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_count
-from gatewise.geometry.inputs import as_labels, as_share, Labels
-from gatewise.geometry.intervals import Interval, mean_interval
+from gatewise.arrays import as_count, Floats
+from gatewise.geometry.checked_inputs import as_labels, as_share, Labels
 from gatewise.geometry.mixtures import best_mixtures, MAX_SUBSETS, n_sets
 from gatewise.geometry.regions import squared_losses
-
-Floats = NDArray[np.float64]
+from gatewise.stats import Interval, mean_interval
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from gatewise.checks import as_count
-from gatewise.geometry.inputs import as_labels, as_share, as_weights
-from gatewise.geometry.intervals import Interval
+from gatewise.arrays import as_count, Floats
+from gatewise.geometry.checked_inputs import as_labels, as_share, as_weights
 from gatewise.geometry.two_sample import random_orders
-
-Floats = NDArray[np.float64]
+from gatewise.stats import Interval
 
 
 class Alignment(NamedTuple):

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree
 
-from gatewise.checks import as_count, as_rows, as_vector
-from gatewise.geometry.inputs import as_labels, Labels
+from gatewise.arrays import as_count, as_rows, as_vector, Floats
+from gatewise.geometry.checked_inputs import as_labels, Labels
 from gatewise.geometry.regions import RegionMap
 
-Floats = NDArray[np.float64]
 # Widths of the search around the border point found so far: first nearly all directions, then ever fewer.
 SPREADS = tuple(3.0 * 0.6**i for i in range(15))
 

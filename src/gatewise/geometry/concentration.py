@@ -3,13 +3,11 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_count, as_rows
-from gatewise.geometry.inputs import as_share
-from gatewise.geometry.intervals import share_bounds
-
-Floats = NDArray[np.float64]
+from gatewise.arrays import as_count, as_rows, Floats
+from gatewise.geometry.checked_inputs import as_share
+from gatewise.stats import share_bounds
 
 
 class AntiConcentration(NamedTuple):

@@ -3,17 +3,15 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import fmin_l_bfgs_b
 from scipy.special import softmax
 
-from gatewise.checks import as_count, as_positive, as_rows
+from gatewise.arrays import as_count, as_positive, as_rows, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.gates.phi import log_phi, Phi
-from gatewise.geometry.losses import interior_mass, region_targets
+from gatewise.geometry.assignment_loss import interior_mass, region_targets
 from gatewise.geometry.simplex import simplex_least_squares
-
-Floats = NDArray[np.float64]
 
 
 class ClassLoss(NamedTuple):

@@ -3,15 +3,14 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_count, as_positive, as_vector
+from gatewise.arrays import as_count, as_positive, as_vector, Floats
 from gatewise.geometry.boundary import boundary_distance, Domain
-from gatewise.geometry.inputs import as_labels, as_share
-from gatewise.geometry.intervals import share_bounds
+from gatewise.geometry.checked_inputs import as_labels, as_share
 from gatewise.geometry.regions import RegionMap
+from gatewise.stats import share_bounds
 
-Floats = NDArray[np.float64]
 N_RADII = 5
 
 

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_rows
+from gatewise.arrays import as_rows, Floats
 from gatewise.experts import Expert, expert_matrix, expert_predictions
-from gatewise.geometry.inputs import as_losses, Labels
+from gatewise.geometry.checked_inputs import as_losses, Labels
 from gatewise.geometry.smoothing import NeighborMean, Smoother
 
-Floats = NDArray[np.float64]
 RegionMap = Callable[[Any], Labels]
 NEIGHBORS = NeighborMean()
 

@@ -1,9 +1,8 @@
 """Least squares with a probability vector at every centre: convex, so solved with a certificate."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gatewise.arrays import Floats
 
 
 def project_columns(theta: Floats) -> Floats:

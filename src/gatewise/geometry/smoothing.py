@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, Floats
 
-Floats = NDArray[np.float64]
 Smoother = Callable[[Floats, Floats, Floats], Floats]
 BLOCK_NUMBERS = 2**22  # distances held at a time: 32 MiB
 

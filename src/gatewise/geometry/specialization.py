@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.checks import as_count, as_rows
+from gatewise.arrays import as_count, as_rows, Floats
 from gatewise.geometry.alignment import Alignment, alignment
-from gatewise.geometry.inputs import as_chosen, as_losses, as_share, Labels
-from gatewise.geometry.intervals import adjusted_p_values, Interval, mean_interval
+from gatewise.geometry.checked_inputs import as_chosen, as_losses, as_share, Labels
 from gatewise.geometry.regions import best_expert, RegionMap
 from gatewise.geometry.two_sample import difference_interval, permutation_p_values, positive_p_value
+from gatewise.stats import adjusted_p_values, Interval, mean_interval
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 RegionFit = Callable[[Floats, Floats], RegionMap]
 

@@ -5,10 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.checks import as_count, as_positive, as_rows, as_vector
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
 from gatewise.gates import Gate, LinearGate, phi_regularity
-
-Floats = NDArray[np.float64]
 
 
 def top_k_margin(scores: ArrayLike, k: int) -> Floats:

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gatewise.geometry.intervals import Interval
+from gatewise.arrays import Floats
+from gatewise.stats import Interval
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 BLOCK_NUMBERS = 2**20  # rows of all orders held at a time: 8 MiB
 

@@ -2,13 +2,10 @@
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_fma
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.simd.exponential import exp_nonpositive
 
-Floats = NDArray[np.float64]
 FACTORS = 16  # of a product whose logarithm is taken once: each may be as small as 1e-17
 
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_fma
-from gatewise.kernels.exponential import exp_nonpositive
+from gatewise.kernels.simd.exponential import exp_nonpositive
 
-Floats = NDArray[np.float64]
 TILE = 128
 
 

@@ -8,14 +8,13 @@ depend on where it stands, nor on how the candidates are cut among threads.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.elementary import exp_fine
-from gatewise.kernels.lanes import choose, fill, Lanes, larger, load, store, WIDTH
-from gatewise.kernels.tile import aligned_rows
+from gatewise.kernels.simd.elementary import exp_fine
+from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
+from gatewise.kernels.simd.tile import aligned_rows
 
-Floats = NDArray[np.float64]
 LANES = 32
 SQUARE, ABSOLUTE, GIVEN = 0, 1, 2
 LOSSES = {"square": SQUARE, "absolute": ABSOLUTE}

@@ -3,9 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled
-
-Floats = NDArray[np.float64]
 
 
 @compiled

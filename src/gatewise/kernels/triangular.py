@@ -8,9 +8,8 @@ running factor.
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled_reordered
-
-Floats = NDArray[np.float64]
 
 
 @compiled_reordered

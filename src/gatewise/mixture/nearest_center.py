@@ -4,14 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, Floats
 from gatewise.experts import ConstantExpert, expert_predictions
 from gatewise.gates import LinearGate
 from gatewise.mixture.predictor import MixtureOfExperts
-
-Floats = NDArray[np.float64]
 
 
 def nearest_center_moe(

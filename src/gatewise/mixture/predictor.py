@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-from gatewise.checks import as_rows
+from gatewise.arrays import as_rows, Floats
 from gatewise.experts import Expert, expert_predictions
 from gatewise.gates import Gate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.nets.base import Net
+from gatewise.nets.net import Net
 
 
 class MaskedNet(Net):

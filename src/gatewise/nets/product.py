@@ -5,12 +5,11 @@ from itertools import combinations
 from math import ceil, comb, prod, sqrt
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.checks import as_count, as_positive
-from gatewise.nets.base import check_size, Net
+from gatewise.arrays import as_count, as_positive, Floats
+from gatewise.nets.net import check_size, Net
 
-Floats = NDArray[np.float64]
 MAX_LATTICE = 10**6
 FEWER = "take fewer values per coefficient, a larger eta or a smaller radius, or list a random sample as thetas"
 

@@ -11,19 +11,19 @@ except ModuleNotFoundError as error:
 from gatewise.nn.balancing import BiasBalancing, Choice, GShardLoss, SwitchLoss, update_biases, ZLoss
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.cartesian import CartesianLayer
+from gatewise.nn.choice import Dense, GroupLimitedTopK, NullExperts, Threshold, TopK
 from gatewise.nn.convert import from_mixture, FrozenExpert, to_mixture, TorchExpert
-from gatewise.nn.experts import Experts, MLPExperts, ModuleExperts, SwiGLUExperts
 from gatewise.nn.feed_forward import SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
 from gatewise.nn.layer import auxiliary_loss, MoELayer
-from gatewise.nn.noise import JitteredScores, NoisyScores
 from gatewise.nn.persistence import load, save
 from gatewise.nn.presets import preset, PRESETS
 from gatewise.nn.record import expert_losses, only_expert, record, Recording
-from gatewise.nn.router import AbstractRouter, Router, Routing
-from gatewise.nn.scores import LinearScores, QuadraticScores, Scores
-from gatewise.nn.selection import Dense, GroupLimitedTopK, NullExperts, Threshold, TopK
+from gatewise.nn.router_scores import LinearScores, QuadraticScores, Scores
+from gatewise.nn.score_noise import JitteredScores, NoisyScores
+from gatewise.nn.stacked_experts import Experts, MLPExperts, ModuleExperts, SwiGLUExperts
 from gatewise.nn.thinning import RandomSecond
+from gatewise.nn.token_router import AbstractRouter, Router, Routing
 from gatewise.nn.weighting import Normalized, SoftmaxBefore
 
 __all__ = [

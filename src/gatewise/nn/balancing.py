@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import nn, Tensor
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive
 
 
 class Choice(NamedTuple):

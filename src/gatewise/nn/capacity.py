@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gatewise.checks import as_positive
+from gatewise.arrays import as_positive
 from gatewise.nn.dispatch import dispatch
 
 

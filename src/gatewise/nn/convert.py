@@ -5,23 +5,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn, Tensor
 
-from gatewise.checks import as_rows
+from gatewise.arrays import as_rows, Floats
 from gatewise.experts import Expert, expert_predictions
 from gatewise.gates import LinearGate, QuadraticGate
 from gatewise.gates.phi import Phi as GatePhi
 from gatewise.mixture import MixtureOfExperts
-from gatewise.nn.experts import Experts, ModuleExperts
+from gatewise.nn.choice import Dense, Selection, TopK
 from gatewise.nn.layer import MoELayer
-from gatewise.nn.noise import plain_scores
-from gatewise.nn.router import Router
-from gatewise.nn.scores import LinearScores, QuadraticScores
-from gatewise.nn.selection import Dense, Selection, TopK
+from gatewise.nn.router_scores import LinearScores, QuadraticScores
+from gatewise.nn.score_noise import plain_scores
+from gatewise.nn.stacked_experts import Experts, ModuleExperts
+from gatewise.nn.token_router import Router
 from gatewise.nn.weighting import Normalized, SoftmaxBefore
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

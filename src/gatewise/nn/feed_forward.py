@@ -6,7 +6,7 @@ import torch
 from torch import nn, Tensor
 from torch.nn.functional import linear, silu
 
-from gatewise.checks import as_count
+from gatewise.arrays import as_count
 
 
 class SwiGLU(nn.Module):

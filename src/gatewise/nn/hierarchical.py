@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.balancing import Choice, Loss
-from gatewise.nn.router import AbstractRouter, Router, Routing
+from gatewise.nn.token_router import AbstractRouter, Router, Routing
 
 
 class HierarchicalRouter(AbstractRouter):

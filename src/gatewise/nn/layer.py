@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import nn, Tensor
 
-from gatewise.nn.experts import Experts, ModuleExperts
-from gatewise.nn.router import AbstractRouter, Routing
+from gatewise.nn.stacked_experts import Experts, ModuleExperts
+from gatewise.nn.token_router import AbstractRouter, Routing
 
 
 class MoELayer(nn.Module):

@@ -7,19 +7,19 @@ from typing import Any
 from torch import nn
 from torch.nn.functional import gelu, relu
 
-from gatewise.checks import as_count
+from gatewise.arrays import as_count
 from gatewise.nn.balancing import BiasBalancing, GShardLoss, SwitchLoss
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.cartesian import CartesianLayer
-from gatewise.nn.experts import MLPExperts, SwiGLUExperts
+from gatewise.nn.choice import Dense, GroupLimitedTopK, NullExperts, TopK
 from gatewise.nn.feed_forward import SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
 from gatewise.nn.layer import MoELayer
-from gatewise.nn.noise import JitteredScores
-from gatewise.nn.router import Router
-from gatewise.nn.scores import LinearScores
-from gatewise.nn.selection import Dense, GroupLimitedTopK, NullExperts, TopK
+from gatewise.nn.router_scores import LinearScores
+from gatewise.nn.score_noise import JitteredScores
+from gatewise.nn.stacked_experts import MLPExperts, SwiGLUExperts
 from gatewise.nn.thinning import RandomSecond
+from gatewise.nn.token_router import Router
 from gatewise.nn.weighting import Normalized, SoftmaxBefore
 
 

@@ -10,11 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import nn, Tensor
 
-from gatewise.checks import as_count
+from gatewise.arrays import as_count, Floats
 from gatewise.nn.layer import MoELayer
-from gatewise.nn.router import Routing
-
-Floats = NDArray[np.float64]
+from gatewise.nn.token_router import Routing
 
 
 @dataclass

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gatewise.checks import as_positive
+from gatewise.arrays import as_positive
 
 
 @dataclass(frozen=True)

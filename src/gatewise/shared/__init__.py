@@ -6,7 +6,7 @@ from gatewise.shared.dynamic import search_thresholds
 from gatewise.shared.least_squares import AdditiveFit, FITS, joint_fit, Problem
 from gatewise.shared.partition import Threshold
 from gatewise.shared.profile import Profile, profile_threshold
-from gatewise.shared.scales import fit_scales, ScaleFit
+from gatewise.shared.sharing_scales import fit_scales, ScaleFit
 from gatewise.shared.sieves import SieveSearch
 
 __all__ = [

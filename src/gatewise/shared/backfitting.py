@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, Floats
 from gatewise.shared.partition import Labels, region_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

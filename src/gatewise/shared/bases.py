@@ -8,12 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gatewise.checks import as_count
-
-Floats = NDArray[np.float64]
+from gatewise.arrays import as_count, Floats
 
 
 class FeatureMap(Protocol):

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.triangular import running_profiles, stacked_rss
 from gatewise.shared.least_squares import factorize, RANK_TOLERANCE
 from gatewise.shared.profile import cut, region_factors
 
-Floats = NDArray[np.float64]
 Cuts = tuple[int, ...]  # region j ends with bin cuts[j]; the last region ends with the last bin
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-Floats = NDArray[np.float64]
+from gatewise.arrays import Floats
+
 Rows = NDArray[np.intp]
 RANK_TOLERANCE = 1e-10
 

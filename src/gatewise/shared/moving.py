@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from joblib import delayed, Parallel
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gatewise.arrays import Floats
+
 Score = Callable[[Floats], float]  # thresholds (J-1,) -> residual sum of squares, infinite if not allowed
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.checks import as_count, as_vector
+from gatewise.arrays import as_count, as_vector, Floats
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.intp]
 
 

@@ -6,10 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.arrays import Floats
 from gatewise.kernels.triangular import bin_factors, running_profiles, stacked_rss
 from gatewise.shared.least_squares import RANK_TOLERANCE
-
-Floats = NDArray[np.float64]
 
 
 class Profile(NamedTuple):

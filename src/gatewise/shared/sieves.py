@@ -7,10 +7,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.checks import as_count
+from gatewise.arrays import as_count
 from gatewise.shared.least_squares import AdditiveFit, Problem
 
-Floats = NDArray[np.float64]
 Fit = Callable[[Problem], AdditiveFit]
 Ridge = tuple[float, float]
 Sizes = tuple[int, ...]  # (shared, region 0, ..., region J-1)

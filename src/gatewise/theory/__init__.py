@@ -34,7 +34,7 @@ from gatewise.theory.kernel_bounds import (
     mesh_limit,
     n_centers,
 )
-from gatewise.theory.learning import (
+from gatewise.theory.learning_cost import (
     after_risk,
     dense_cost,
     dense_mesh,

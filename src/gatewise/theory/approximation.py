@@ -2,9 +2,9 @@
 
 from math import ceil, sqrt
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive
 from gatewise.mixture import nearest_center
-from gatewise.theory.numbers import not_negative
+from gatewise.theory.plain_numbers import not_negative
 
 
 def global_error(d: int, lipschitz: float, radius: float) -> float:

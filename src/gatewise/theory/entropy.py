@@ -2,8 +2,8 @@
 
 from math import ceil, exp, floor, log
 
-from gatewise.checks import as_count, as_positive
-from gatewise.theory.numbers import inside, not_negative
+from gatewise.arrays import as_count, as_positive
+from gatewise.theory.plain_numbers import inside, not_negative
 
 
 def constant_covering(epsilon: float, radius: float) -> int:

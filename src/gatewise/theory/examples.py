@@ -2,8 +2,8 @@
 
 from math import exp, log, pi
 
-from gatewise.checks import as_count, as_positive
-from gatewise.theory.numbers import inside, not_negative
+from gatewise.arrays import as_count, as_positive
+from gatewise.theory.plain_numbers import inside, not_negative
 
 
 def threshold_loss(n_experts: int, box: float = 1.0) -> tuple[float, float]:

@@ -2,8 +2,8 @@
 
 from math import e, exp, floor, log, sqrt
 
-from gatewise.checks import as_count, as_positive
-from gatewise.theory.numbers import inside, not_negative
+from gatewise.arrays import as_count, as_positive
+from gatewise.theory.plain_numbers import inside, not_negative
 
 
 def _check_kappa(kappa: float) -> float:

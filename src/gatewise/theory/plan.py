@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from gatewise.checks import as_count, as_positive
+from gatewise.arrays import as_count, as_positive
 from gatewise.theory.approximation import topk_error
-from gatewise.theory.learning import sparse_cost
-from gatewise.theory.numbers import not_negative
+from gatewise.theory.learning_cost import sparse_cost
+from gatewise.theory.plain_numbers import not_negative
 from gatewise.theory.regionwise import feasible_separation
 
 MAX_CELLS = 10**6

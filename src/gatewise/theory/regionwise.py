@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import exp, log, sqrt
 
-from gatewise.checks import as_count, as_positive
-from gatewise.theory.learning import dense_cost, oracle_risk, sparse_cost
-from gatewise.theory.numbers import inside, not_negative
+from gatewise.arrays import as_count, as_positive
+from gatewise.theory.learning_cost import dense_cost, oracle_risk, sparse_cost
+from gatewise.theory.plain_numbers import inside, not_negative
 
 
 def topk_modulus(

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from scipy.special import polygamma
 
-from gatewise.checks import as_count, as_positive
-from gatewise.theory.numbers import inside, not_negative
+from gatewise.arrays import as_count, as_positive
+from gatewise.theory.plain_numbers import inside, not_negative
 
 
 class RateProfile(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused import launch
-from gatewise.nn.fused.plan import BLOCK, capacity, Plan
+from gatewise.nn.fused.row_plan import BLOCK, capacity, Plan
 from gatewise.nn.fused.sorting import counted_plan
 from gatewise.nn.fused.tiles import choose
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from gatewise.nn.fused.backend import blocks_of, next_power_of_two, triton
 from gatewise.nn.fused.kernels.matmul import outer_kernel, rows_kernel, up_kernel
-from gatewise.nn.fused.kernels.rows import combine_kernel, spread_kernel, swiglu_grad_kernel
-from gatewise.nn.fused.plan import BLOCK, Plan
+from gatewise.nn.fused.kernels.token_rows import combine_kernel, spread_kernel, swiglu_grad_kernel
+from gatewise.nn.fused.row_plan import BLOCK, Plan
 from gatewise.nn.fused.tiles import Tiles
 
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused.backend import next_power_of_two, triton
-from gatewise.nn.fused.kernels.sorting import count_kernel, layout_kernel, place_kernel, scan_kernel
-from gatewise.nn.fused.plan import BLOCK, capacity, Plan
+from gatewise.nn.fused.kernels.counting_sort import count_kernel, layout_kernel, place_kernel, scan_kernel
+from gatewise.nn.fused.row_plan import BLOCK, capacity, Plan
 
 CHUNK = 128  # assignments that one program counts and ranks
 TILES = 128  # tiles that one program of the layout labels

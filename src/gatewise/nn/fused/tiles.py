@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from gatewise.nn.fused.backend import processors
-from gatewise.nn.fused.plan import BLOCK
+from gatewise.nn.fused.row_plan import BLOCK
 
 
 class Tiles(NamedTuple):

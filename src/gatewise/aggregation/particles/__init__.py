@@ -1,0 +1,1 @@
+"""Aggregation over a continuum of gates: particles that follow the weights."""

@@ -1,0 +1,172 @@
+"""How a gate family turns candidates and observations into residuals, and their gradient where it has one."""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from gatewise.arrays import as_rows, as_vector, Floats
+from gatewise.gates import Gate, KernelGate, ScoreGate
+from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad
+from gatewise.kernels.linear_residuals import linear_residuals, linear_value_and_grad
+
+BLOCK_NUMBERS = 2**20
+
+
+class Rows(NamedTuple):
+    """Observations: inputs X (n, d), inputs of the form (n, p), responses y (n,), expert predictions F (n, M)."""
+
+    X: Floats
+    inputs: Floats
+    y: Floats
+    F: Floats
+
+    def part(self, start: int, stop: int) -> "Rows":
+        return Rows(*(array[start:stop] for array in self))
+
+    def without(self, dropped: tuple[int, ...]) -> "Rows":
+        return Rows(*(np.delete(array, dropped, axis=0) for array in self)) if dropped else self
+
+
+class Form(Protocol):
+    """Residuals (S, n) of candidates theta (S, r, c) at rows; ``smooth`` when they have a gradient."""
+
+    smooth: bool
+
+    @property
+    def gate(self) -> Gate: ...
+
+    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows: ...
+
+    def residuals(self, theta: Floats, rows: Rows) -> Floats: ...
+
+    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+        """sum_i rho(r_si), (S,), and its gradient in theta_s, (S, r, c)."""
+        ...
+
+    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+        """sum_i slopes_si dr_si / dtheta_s, (S, r, c)."""
+        ...
+
+
+class SoftmaxForm:
+    """Dense softmax gates of linear scores."""
+
+    smooth = True
+
+    def __init__(self, gate: ScoreGate) -> None:
+        self._gate = gate
+
+    @property
+    def gate(self) -> ScoreGate:
+        return self._gate
+
+    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
+        return Rows(X, np.ascontiguousarray(self.gate.features(X), dtype=np.float64), y, np.ascontiguousarray(F))
+
+    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+        out = np.empty((len(theta), rows.y.size))
+        softmax_residuals(theta, rows.inputs, rows.y, rows.F, self.gate.n_active, out)
+        return out
+
+    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+        return self._sum(theta, rows, loss, NO_SLOPES)
+
+    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+        return self._sum(theta, rows, GIVEN, slopes)[1]
+
+    def _sum(self, theta: Floats, rows: Rows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
+        value, grad = np.empty(len(theta)), np.empty(theta.shape)
+        softmax_value_and_grad(theta, rows.inputs, rows.y, rows.F, loss, slopes, value, grad)
+        return value, grad
+
+
+class TopKForm(SoftmaxForm):
+    """Top-K softmax gates: their residuals jump where the selection changes, so no gradient is of use."""
+
+    smooth = False
+
+
+class KernelForm:
+    """Kernel gates: the predictor is linear in theta (M, C), with design F_m phi_c at place (m, c)."""
+
+    smooth = True
+
+    def __init__(self, gate: KernelGate) -> None:
+        self._gate = gate
+
+    @property
+    def gate(self) -> KernelGate:
+        return self._gate
+
+    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
+        kernels = self.gate.features(X)
+        design = F[:, :, None] * kernels[:, None, :]  # (n, M, C)
+        return Rows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F)
+
+    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+        out = np.empty((len(theta), rows.y.size))
+        linear_residuals(theta.reshape(len(theta), 1, -1), rows.inputs, rows.y, out)
+        return out
+
+    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+        return self._sum(theta, rows, loss, NO_SLOPES)
+
+    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+        return self._sum(theta, rows, GIVEN, slopes)[1]
+
+    def _sum(self, theta: Floats, rows: Rows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
+        value, grad = np.empty(len(theta)), np.empty((len(theta), 1, rows.inputs.shape[1]))
+        flat = theta.reshape(len(theta), 1, -1)
+        linear_value_and_grad(flat, rows.inputs, rows.y, loss, slopes, value, grad)
+        return value, grad.reshape(theta.shape)
+
+
+class WeightsForm:
+    """Any gate, through its weights: for transformations other than the exponential."""
+
+    smooth = False
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+
+    @property
+    def gate(self) -> Gate:
+        return self._gate
+
+    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
+        return Rows(X, X, y, F)
+
+    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+        out = np.empty((len(theta), rows.y.size))
+        step = max(1, BLOCK_NUMBERS // max(1, rows.F.size))
+        for start in range(0, len(theta), step):
+            part = slice(start, start + step)
+            weights = self.gate.weights(rows.X, theta[part])  # (b, n, M)
+            out[part] = rows.y - np.einsum("snm,nm->sn", weights, rows.F)
+        return out
+
+    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+        raise NotImplementedError(f"no gradient for {self.gate!r}")
+
+    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+        raise NotImplementedError(f"no gradient for {self.gate!r}")
+
+
+def form_of(gate: Gate) -> Form:
+    """The form that computes this gate's residuals fastest."""
+    if isinstance(gate, KernelGate):
+        return KernelForm(gate)
+    if isinstance(gate, ScoreGate) and gate.phi == "exp":
+        return SoftmaxForm(gate) if gate.n_active == gate.n_experts else TopKForm(gate)
+    return WeightsForm(gate)
+
+
+def checked_rows(form: Form, X: Any, y: Any, F: Any) -> Rows:
+    """At least one observation, finite and of matching shapes, or an error that names what is wrong."""
+    inputs = as_rows(X)
+    responses, experts = as_vector(y, "y", len(inputs)), as_rows(F, "F")
+    if len(inputs) == 0 or experts.shape != (len(inputs), form.gate.n_experts):
+        raise ValueError(
+            f"F must have shape (n, {form.gate.n_experts}) with n = {len(inputs)} >= 1, not {experts.shape}"
+        )
+    return form.rows(inputs, responses, experts)

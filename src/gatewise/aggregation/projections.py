@@ -1,0 +1,93 @@
+"""From the time-averaged aggregate to one gate: step (f) of `alg:general`, step (d) of `alg:cross-entropy`."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gatewise.aggregation.compatibility import Compatibility, compatibility_constant, gate_differences
+from gatewise.aggregation.cross_entropy import cross_entropy_fit, CrossEntropyFit
+from gatewise.aggregation.engine import project_l2
+from gatewise.aggregation.gate_candidates import gate_candidates
+from gatewise.aggregation.l2_projection import L2Projection
+from gatewise.aggregation.ordered import Sample, Setting
+from gatewise.aggregation.particles.particle_run import Particles
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool, shared_sum
+from gatewise.arrays import as_rows, Floats
+from gatewise.experts import expert_matrix
+from gatewise.gates import ScoreGate
+from gatewise.nets import ListNet, Net, ProductNet
+
+N_GATES, N_DIFFERENCES = 64, 50  # of the net, and random differences, that the compatibility constant looks at
+
+
+class NearestCandidate(NamedTuple):
+    """The candidate's number and its squared L2 distance to the aggregate."""
+
+    candidate: int
+    squared_distance: float
+
+
+class CrossEntropyReport(NamedTuple):
+    """The convex fit with its optimality gap, and the compatibility constant of `ass:supp-ce-fixed-mr`."""
+
+    fit: CrossEntropyFit
+    compatibility: Compatibility
+
+
+def project_in_l2(
+    setting: Setting, pieces: list[Piece], average: Pool, measure: L2Projection, X: Any
+) -> tuple[Floats, NearestCandidate]:
+    """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
+    points, quadrature = measure.rule(X)
+    net = _net(setting, pieces)
+    candidates = gate_candidates(setting.gate, net)
+    target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
+    target = target - shared_sum(average.shared, points)
+    features = setting.gate.features(as_rows(points))
+    routed = expert_matrix(average.routed, points, "routed")
+    found = project_l2(candidates, features, target, routed, quadrature, setting.n_threads, allowed=net.allowed())
+    return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
+
+
+def project_by_cross_entropy(
+    setting: Setting, pieces: list[Piece], average: Pool, last: Sample
+) -> tuple[Floats, CrossEntropyReport]:
+    """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
+
+    The time-expanded loss is linear in the soft labels, so it is the loss at the time-averaged ones.
+    """
+    labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
+    fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
+    routed = expert_matrix(average.routed, last.X, "routed")
+    differences = _differences(setting, pieces, last, fit.theta, labels)
+    return fit.theta, CrossEntropyReport(fit, compatibility_constant(routed, differences))
+
+
+def _differences(setting: Setting, pieces: list[Piece], last: Sample, theta: Floats, labels: Floats) -> Floats:
+    """Differences between gates that the compatibility constant is taken over: the fit's own, and random ones."""
+    assert isinstance(setting.gate, ScoreGate)
+    own = labels - setting.gate.weights(last.rows, theta)
+    net = _net(setting, pieces)
+    if net.size < 2:
+        return own[None]
+    thetas = net.theta(np.linspace(0, net.size - 1, min(net.size, N_GATES)).astype(np.intp))
+    radius = _radius(setting.net)
+    random = gate_differences(setting.gate, last.rows, thetas, radius, size=N_DIFFERENCES, seed=0)
+    return np.concatenate([own[None], random])
+
+
+def _net(setting: Setting, pieces: list[Piece]) -> Net:
+    """The net; with particles, all that had weight at some time."""
+    if isinstance(setting.net, Net):
+        return setting.net
+    thetas = {id(piece.candidates): piece.candidates.theta for piece in pieces}  # type: ignore[attr-defined]
+    return ListNet(np.concatenate(list(thetas.values())))
+
+
+def _radius(net: Net | Particles) -> float:
+    """The parameter box that the candidates span."""
+    if isinstance(net, Particles):
+        return net.radius
+    if isinstance(net, ProductNet):
+        return float(max(np.abs(part).max() for part in net.parts))
+    return float(max(np.abs(block).max() for block in net.blocks()))

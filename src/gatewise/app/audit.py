@@ -1,0 +1,70 @@
+"""A look at a model file before anything in it is loaded, and at its trees afterwards."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gatewise.app.trusted import LOADERS, TYPES
+
+
+def strangers(schema: Any) -> list[str]:
+    """The types and ways of loading that a file's schema asks for and that are not on the list, sorted."""
+    found = set()
+    for node in _nodes(schema):
+        loader = node["__loader__"]
+        name = f"{node.get('__module__')}.{node.get('__class__')}"
+        if loader not in LOADERS:
+            found.add(f"{name} by {loader}")
+        elif name not in TYPES:
+            found.add(name)
+    return sorted(found)
+
+
+def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every entry of a schema that says how to load something; a stack, as a file may be nested deeply."""
+    stack = [schema]
+    while stack:
+        entry = stack.pop()
+        if isinstance(entry, dict):
+            if "__loader__" in entry or "__class__" in entry:
+                yield {"__loader__": "nothing", **entry}
+            stack.extend(entry.values())
+        elif isinstance(entry, list):
+            stack.extend(entry)
+
+
+def check_trees(experts: Any) -> None:
+    """Whether all decision trees below these experts are whole: compiled code follows their links unchecked."""
+    stack, seen = list(experts), set()
+    while stack:
+        one = stack.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, list | tuple):
+            stack.extend(one)
+        elif type(one).__name__ == "Tree":
+            nodes = one.__getstate__()["nodes"]
+            _check_links(nodes["left_child"], nodes["right_child"], nodes["left_child"] < 0)
+            _check_range(nodes["feature"][nodes["left_child"] >= 0], one.n_features)
+        elif type(one).__name__ == "TreePredictor":
+            _check_links(one.nodes["left"], one.nodes["right"], one.nodes["is_leaf"] != 0)
+            categories = one.nodes["bitset_idx"][one.nodes["is_categorical"] != 0]
+            _check_range(categories, len(one.raw_left_cat_bitsets))
+        elif hasattr(one, "__dict__"):
+            stack.extend(vars(one).values())
+
+
+def _check_links(left: Any, right: Any, leaf: Any) -> None:
+    """Children come after their parent and exist: then a walk down the tree ends."""
+    place = np.flatnonzero(~leaf)
+    for child in (left[place].astype(np.int64), right[place].astype(np.int64)):
+        if (child <= place).any() or (child >= len(left)).any():
+            raise ValueError("a decision tree in the file is broken")
+
+
+def _check_range(values: Any, size: int) -> None:
+    numbers = values.astype(np.int64)
+    if ((numbers < 0) | (numbers >= size)).any():
+        raise ValueError("a decision tree in the file is broken")

@@ -1,0 +1,136 @@
+"""Model files: a skops archive with a stamp beside it, never a pickle."""
+
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sklearn
+from numpy.typing import NDArray
+
+import gatewise
+from gatewise.app.audit import check_trees, strangers
+from gatewise.app.tables import ColumnKind
+from gatewise.app.trusted import TYPES
+from gatewise.estimators import MoERegressor
+
+FORMAT = 1
+STAMP = "gatewise.json"
+SCHEMA = "schema.json"
+MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A fitted model and what is needed to use it: the target, the columns, the keys of its rows, the fit's facts."""
+
+    model: MoERegressor
+    target: str
+    columns: tuple[ColumnKind, ...]
+    rows: NDArray[np.uint64]  # (n,): `row_keys` of the rows of the fit
+    facts: Mapping[str, Any]
+
+
+def save_model(saved: SavedModel, path: Path) -> Path:
+    """Write a model file."""
+    import skops.io  # noqa: PLC0415 - an extra, and slow to import
+
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    skops.io.dump(saved.model, path, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
+    stamp = {
+        "format": FORMAT,
+        "versions": versions(),
+        "target": saved.target,
+        "columns": [asdict(column) for column in saved.columns],
+        "rows": saved.rows.tolist(),
+        "facts": saved.facts,
+    }
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        unknown = strangers(json.loads(archive.read(SCHEMA)))
+        if not unknown:
+            archive.writestr(STAMP, json.dumps(stamp))
+    if unknown:
+        path.unlink()
+        raise ValueError(f"{path}: not written, as a model file cannot hold {unknown[0]}; change the pool")
+    return path
+
+
+def load_model(path: Path) -> SavedModel:
+    """Read a model file. First its version is checked, then its types against a fixed list, then it is loaded."""
+    import skops.io  # noqa: PLC0415
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            stamp, schema = (_read_json(archive, name) for name in (STAMP, SCHEMA))
+        _check_versions(path, stamp)
+        unknown = strangers(schema)
+        if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
+            unknown.append(f"protocol {schema.get('protocol')} of skops")
+        if unknown:
+            raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
+        model = skops.io.load(path, trusted=sorted(TYPES))
+        check_trees([model])
+        return _checked(model, stamp)
+    except _RefusedError:
+        raise
+    except Exception as error:  # a damaged file can fail in any way
+        raise ValueError(f"{path}: not a model file of Gatewise, or damaged ({_words(error)})") from error
+
+
+class _RefusedError(ValueError):
+    """A file that was understood and turned away."""
+
+
+def versions() -> dict[str, str]:
+    """What a model file depends on."""
+    return {"gatewise": gatewise.__version__, "scikit-learn": ".".join(sklearn.__version__.split(".")[:2])}
+
+
+def _check_versions(path: Path, stamp: Mapping[str, Any]) -> None:
+    if stamp["format"] != FORMAT:
+        raise _RefusedError(f"{path}: saved in format {stamp['format']}; this Gatewise reads {FORMAT}: fit it anew")
+    for package, ours in versions().items():
+        theirs = str(stamp["versions"][package])
+        if theirs != ours:
+            raise _RefusedError(f"{path}: saved with {package} {theirs}, but this is {package} {ours}: fit it anew")
+
+
+def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
+    if not isinstance(model, MoERegressor):
+        raise TypeError(f"it holds a {type(model).__name__}")
+    columns = tuple(ColumnKind(str(column["name"]), column["kind"]) for column in stamp["columns"])
+    if [column.name for column in columns] != list(model.feature_names_in_):
+        raise ValueError("its columns are not those of its model")
+    if any(column.kind not in ("number", "text", "date") for column in columns):
+        raise ValueError("it has columns of an unknown kind")
+    rows = np.array(stamp["rows"], dtype=np.uint64)
+    if rows.ndim != 1 or len(rows) != len(model.out_of_fold_.rows):
+        raise ValueError("its rows are not those of its model")
+    return SavedModel(model, str(stamp["target"]), columns, rows, dict(stamp["facts"]))
+
+
+def _protocol() -> Any:
+    """The protocol that the installed skops writes."""
+    import skops.io  # noqa: PLC0415
+
+    with zipfile.ZipFile(BytesIO(skops.io.dumps(0))) as archive:
+        return _read_json(archive, SCHEMA)["protocol"]
+
+
+def _read_json(archive: zipfile.ZipFile, name: str) -> Any:
+    if archive.getinfo(name).file_size > MOST_BYTES:
+        raise ValueError(f"{name} is too large")
+    return json.loads(archive.read(name))
+
+
+def _words(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return (text or type(error).__name__)[:160]

@@ -1,0 +1,149 @@
+"""One page that explains a fitted model: a single file, no network, every name escaped."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gatewise
+from gatewise.app import page_sections as sections
+from gatewise.app.findings import Findings
+from gatewise.app.html import element, Html, join, raw
+from gatewise.app.page_parts import expert, swatch
+from gatewise.app.tables import ColumnKind
+
+MOST_ROWS = 1000
+PRINTED_ROWS = 40  # as page.css has it
+
+QUESTIONS = (
+    ("pays", "Does gating pay here, and by how much?", sections.pays),
+    ("where", "Where does each expert win?", sections.where),
+    ("real", "Is the specialization real?", sections.real),
+    ("how-many", "How many experts to activate?", sections.how_many),
+    ("how-sure", "How sure is the router?", sections.how_sure),
+)
+ROWS_QUESTION = "What would each prediction have used?"
+
+
+def write_page(findings: Findings, path: Path, model: str = "", data: str = "") -> Path:
+    """Write the page; ``model`` and ``data`` are the names of the files that it is about."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(findings, model, data), encoding="utf-8")
+    return path
+
+
+def render(findings: Findings, model: str = "", data: str = "") -> Html:
+    """The page as text."""
+    title = f"Where each model is right: {findings.target}"
+    style, script = (files("gatewise.app").joinpath("assets", name).read_text() for name in ("page.css", "page.js"))
+    parts = [
+        element("section", element("h2", f"{place}. {question}"), answer(findings), id=name)
+        for place, (name, question, answer) in enumerate(QUESTIONS, start=1)
+    ]
+    last = element("section", element("h2", f"6. {ROWS_QUESTION}"), rows_table(findings), id="rows")
+    contents = [*((name, question) for name, question, _ in QUESTIONS), ("rows", ROWS_QUESTION)]
+    links = [element("li", element("a", question, href=f"#{name}")) for name, question in contents]
+    body = join(
+        element("h1", title),
+        element("p", _provenance(findings, model, data)),
+        element("nav", element("ol", links), aria_label="Contents"),
+        parts,
+        last,
+        element("p", f"Gatewise {gatewise.__version__}", class_="soft"),
+        element("script", raw(script)),
+    )
+    head = join(
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", raw(style)),
+    )
+    page = element("html", element("head", head), element("body", body), lang="en")
+    return join(raw("<!doctype html>\n"), page, "\n")
+
+
+def _policy(script: str) -> str:
+    """What a browser may do with the page: show its images, run its one script, and nothing from elsewhere.
+
+    Colour patches carry a style attribute, so styles are allowed in the page; no other script is, whatever the data.
+    """
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def _provenance(findings: Findings, model: str, data: str) -> str:
+    evidence = findings.evidence
+    n, seen = len(evidence.y), int(evidence.seen.sum())
+    files_text = " and ".join(text for text in (f"model {model}" * bool(model), f"data {data}" * bool(data)) if text)
+    thinned = f" (a random {n:,} of {evidence.n_file:,})" if n < evidence.n_file else ""
+    if seen == n:
+        source = (
+            "The model was fitted to all of these rows, so each is judged by fits that held it out (out of fold)."
+        )
+    elif seen == 0:
+        source = "None of these rows was in the fit: all are judged by the fitted model."
+    else:
+        source = (
+            f"{seen:,} of these rows were in the fit and are judged by fits that held them out (out of fold); "
+            f"the other {n - seen:,} are new and judged by the fitted model."
+        )
+    return f"{files_text[:1].upper()}{files_text[1:]}{': ' * bool(files_text)}{n:,} rows{thinned}. {source}"
+
+
+def rows_table(findings: Findings) -> Html:
+    """Rows of the data with their predictions and weights, sortable."""
+    evidence = findings.evidence
+    n = len(evidence.y)
+    some = np.arange(n)
+    if n > MOST_ROWS:
+        some = np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
+    inputs = [one.column for one in findings.telling[:2]]
+    heads: list[Any] = ["row", findings.target, "prediction", "error", "leading expert"]
+    heads += [join(swatch(m), f"weight {name}") for m, name in enumerate(evidence.names)]
+    heads += [column.name for column in inputs]
+    thead = [element("th", element("button", head, type="button"), scope="col") for head in heads]
+    body = [element("tr", _cells(findings, int(i), inputs)) for i in some]
+    text = f"{len(some):,} rows" if n <= MOST_ROWS else f"A random {len(some):,} of {n:,} rows"
+    table = element("table", element("thead", element("tr", thead)), element("tbody", body))
+    how = "A click on a heading sorts; another turns the order round. The two most telling columns come last."
+    paper = f"{text}, of which paper shows the first {min(PRINTED_ROWS, len(some))}."
+    return join(
+        element("p", f"{text}. {how}", class_="screen-only"),
+        element("p", paper, class_="paper-only"),
+        element("div", table, class_="tall"),
+    )
+
+
+def _cells(findings: Findings, i: int, inputs: Sequence[ColumnKind]) -> list[Html]:
+    evidence = findings.evidence
+    y, forecast = float(evidence.y[i]), float(evidence.forecast[i])
+    cells = [_number(int(evidence.place[i]) + 1, "d")]
+    cells += [_number(value, ".5g") for value in (y, forecast, forecast - y)]
+    leader = int(evidence.weights[i].argmax())
+    cells.append(element("td", expert(evidence.names, evidence.names[leader])))
+    cells += [_number(float(weight), ".2f") for weight in evidence.weights[i]]
+    return cells + [_input(evidence.X[column.name].iloc[i], column.kind) for column in inputs]
+
+
+def _input(value: Any, kind: str) -> Html:
+    """A value of the table as it was; numbers and dates sort as numbers."""
+    if isinstance(value, str):
+        return element("td", value)
+    if not np.isfinite(value):
+        return element("td", "missing", data_value="-1e308") if kind != "text" else element("td", "missing")
+    if kind == "date":
+        day = np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(value)), "D")
+        return element("td", day, class_="number", data_value=f"{value:.9g}")
+    return _number(float(value), ".5g")
+
+
+def _number(value: float, form: str) -> Html:
+    return element(
+        "td", format(value, form), class_="number", data_value=format(value, "d" if form == "d" else ".9g")
+    )

@@ -1,0 +1,98 @@
+"""Tables, figures and numbers as the page shows them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gatewise.app.html import element, Html, join
+from gatewise.app.numbers import short_number
+from gatewise.app.page_plots import colour
+from gatewise.geometry import Interval
+
+DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
+LONG = 24  # letters: a longer name may be broken
+
+
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    note: str,
+    words: set[int] | None = None,
+    bold: Sequence[bool] | None = None,
+) -> Html:
+    """A table whose columns after the first hold numbers, but for those with ``words``."""
+    prose = {0} | (words or set())
+    body = []
+    for place, row in enumerate(rows):
+        cells = [element("td", cell, class_=None if j in prose else "number") for j, cell in enumerate(row)]
+        body.append(element("tr", cells, class_="best" if bold is not None and bold[place] else None))
+    head = [element("th", text, scope="col", class_=None if j in prose else "number") for j, text in enumerate(heads)]
+    content = join(element("thead", element("tr", head)), element("tbody", body))
+    # A caption proper would scroll away with a wide table.
+    return element(
+        "div", element("div", element("table", content), class_="scroll"), element("p", note, class_="soft")
+    )
+
+
+def figures(*pairs: tuple[str, str]) -> Html:
+    """Images with what they show."""
+    drawn = [
+        element("figure", element("img", src=source, alt=text), element("figcaption", text)) for source, text in pairs
+    ]
+    return element("div", drawn, class_="figures")
+
+
+def beside(table_part: Html, figure_part: Html) -> Html:
+    """A table and its figure side by side where there is room."""
+    return element("div", table_part, figure_part, class_="beside")
+
+
+def swatch(m: int) -> Html:
+    """A patch in the colour of expert m; the space after it keeps it with what follows."""
+    patch = element("span", class_="swatch", style=f"background:{colour(m)}", aria_hidden="true")
+    return join(patch, NBSP)
+
+
+def expert(names: Sequence[str], name: str) -> Html:
+    """The expert's name beside its colour."""
+    label = join(swatch(list(names).index(name)), name)
+    return element("span", label, class_="name") if len(name) <= LONG else label
+
+
+def number(value: float) -> str:
+    """Four digits, or a dash for what there is not."""
+    return short_number(value) if np.isfinite(value) else DASH
+
+
+def root(value: float) -> str:
+    """The root of a mean squared error."""
+    return number(float(np.sqrt(value))) if np.isfinite(value) else DASH
+
+
+def percent(gain: Interval) -> str:
+    """A share and its interval in percent."""
+    value, low, high = (f"{100 * end:+.1f}" if np.isfinite(end) else "?" for end in gain)
+    return f"{value}{NBSP}% ({low} to {high})"
+
+
+def interval(found: Interval) -> str:
+    """An estimate and its interval."""
+    if not np.isfinite(found.value):
+        return DASH
+    return f"{found.value:.3g}" + (f" ({found.low:.3g} to {found.high:.3g})" if np.isfinite(found.low) else "")
+
+
+def p_text(p_value: float) -> str:
+    """A p-value as one reads it.
+
+    >>> p_text(0.00001), p_text(0.034)
+    ('< 0.001', '0.034')
+    """
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def p_words(p_value: float) -> str:
+    """The same within a sentence: p = 0.034 or p < 0.001."""
+    return f"p {p_text(p_value)}" if p_value < 0.001 else f"p = {p_text(p_value)}"

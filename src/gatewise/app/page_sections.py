@@ -1,0 +1,274 @@
+"""The six questions of the page, each answered in words, tables and plots."""
+
+import numpy as np
+
+from gatewise.app import page_plots as plots
+from gatewise.app.findings import BAND, Findings
+from gatewise.app.html import element, Html, join
+from gatewise.app.importance import SHOWN, WORTH
+from gatewise.app.numbers import short_number
+from gatewise.app.page_parts import (
+    beside,
+    DASH,
+    expert,
+    figures,
+    interval,
+    NBSP,
+    number,
+    p_text,
+    p_words,
+    percent,
+    root,
+    table,
+)
+from gatewise.app.score_table import OURS, STACK
+
+MOST_CANDIDATES = 10
+
+
+def pays(findings: Findings) -> Html:
+    """Does gating pay here, and by how much?"""
+    best = min(score.rmse for score in findings.scores)
+    rows = [
+        [
+            _method(findings, score.method),
+            number(score.rmse),
+            "" if score.gain is None else percent(score.gain),
+            "" if score.p_value is None else p_text(score.p_value),
+        ]
+        for score in findings.scores
+    ]
+    scores = table(
+        ["method", "RMSE", "squared error saved (95 %)", "p, no gain"],
+        rows,
+        bold=[score.rmse == best for score in findings.scores],
+        note="RMSE in units of the target; the share of the squared error that Gatewise saves. The intervals take "
+        "the rows' errors for independent.",
+    )
+    text = "Share of the squared error that Gatewise saves against each rival; filled where the interval excludes 0."
+    return join(
+        element("p", _pays_words(findings), class_="answer"),
+        element("p", _verdict_words(findings)),
+        beside(scores, figures((plots.gain_plot(findings), text))),
+        _held_back(findings),
+    )
+
+
+def _pays_words(findings: Findings) -> str:
+    stack = next(score for score in findings.scores if score.method == STACK)
+    value, low, high = (100.0 * end for end in stack.gain or (np.nan,) * 3)
+    return (
+        f"{'Yes' if findings.verdict.gates else 'No'}: {findings.verdict.describe()}. On these rows Gatewise saves "
+        f"{value:.1f}{NBSP}% of the mean squared error of the best fixed weights, the convex stack "
+        f"(95{NBSP}% interval: {low:.1f} to {high:.1f})."
+    )
+
+
+def _verdict_words(findings: Findings) -> str:
+    kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in findings.verdict.weights.items())
+    named = "passed" if findings.verdict.gates else "did not pass"
+    return (
+        "A gate is named only if it beats the plain answers, single experts and stacks, on held-out rows of the fit "
+        f"by a test at 5 %; it {named} ({p_words(findings.verdict.p_value)}). Weight of each kind of answer in the "
+        f"aggregate: {kinds}."
+    )
+
+
+def _held_back(findings: Findings) -> Html | None:
+    """The score that the fit made on rows it held back, as the model file tells it."""
+    try:
+        trial = findings.facts["test"]
+        scores = {str(score["method"]): float(score["rmse"]) for score in trial["scores"]}
+        single = f"{trial['best_single']} alone"
+        parts = ", ".join(f"{name} {short_number(scores[name])}" for name in (OURS, STACK, single))
+        n_test, n_train = int(trial["n_test"]), int(trial["n_train"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    text = (
+        f"Before the final fit, {n_test} rows were held back and {n_train} used to fit. RMSE on the former: {parts}."
+    )
+    return element("p", text, class_="soft")
+
+
+def where(findings: Findings) -> Html:
+    """Where does each expert win?"""
+    names, regions = findings.evidence.names, findings.regions
+    leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
+    parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
+    dates = ", dates are days since 1970" if any(one.column.kind == "date" for one in findings.telling) else ""
+    rows = [
+        [
+            expert(names, row.expert),
+            f"{row.share:.0%}",
+            f"{row.mean_weight:.2f}",
+            root(row.loss.value),
+            join(expert(names, row.runner_up), f" {root(row.runner_up_loss.value)}") if row.share > 0 else DASH,
+            element("div", row.description, class_="words"),
+        ]
+        for row in regions
+    ]
+    return join(
+        element("p", f"The largest weight goes to {parts}.", class_="answer"),
+        _telling_words(findings),
+        figures(*_where_plots(findings)),
+        table(
+            ["expert", "leads", "mean weight", "RMSE there", "runner-up, RMSE there", "region in words"],
+            rows,
+            words={4, 5},
+            note=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
+            f"the rows; missing values count as the column's median{dates}.",
+        ),
+    )
+
+
+def _telling_words(findings: Findings) -> Html:
+    some = [one for one in findings.telling if one.moves >= WORTH]
+    if not some:
+        return element(
+            "p", "No column by itself moves the weights by more than 1 %: they hardly depend on the inputs."
+        )
+    parts = ", ".join(f"{one.column.name} ({one.moves:.0%})" for one in some[:8])
+    more = f" {len(some) - 8} more move some." if len(some) > 8 else ""
+    return element(
+        "p", f"Most telling columns, by the share of weight that moves when their values are shuffled: {parts}.{more}"
+    )
+
+
+def _where_plots(findings: Findings) -> list[tuple[str, str]]:
+    names, found = findings.evidence.names, []
+    if findings.map is not None:
+        text = (
+            f"Who leads over {findings.map.x.name} and {findings.map.y.name}, the other columns taken from rows of "
+            "the data: paler where the lead is small, white line where it is 0.1. Dots are rows, each in the colour "
+            "of its own leader."
+        )
+        found.append((plots.map_plot(findings.map, findings.evidence), text))
+    for one in findings.profiles[:SHOWN]:
+        found.append((plots.profile_plot(one, names), f"Mean weights along {one.axis.name}."))
+    return found
+
+
+def real(findings: Findings) -> Html:
+    """Is the specialization real?"""
+    found, names = findings.specialization, findings.evidence.names
+    if found is None:
+        return element("p", "There is one expert only.", class_="answer")
+    rows = [
+        [
+            expert(names, names[one.expert]),
+            one.n_rows,
+            expert(names, names[one.runner_up]),
+            interval(one.advantage),
+            interval(one.excess),
+            p_text(one.adjusted) if one.tested else "too few rows",
+            "yes" if one.special else "not shown",
+        ]
+        for one in found.experts
+    ]
+    heads = ["expert", "test rows that chose it", "runner-up", "advantage there", "beyond that everywhere"]
+    text = "By how much the advantage where chosen exceeds that over all rows; filled: shown to be special."
+    return join(
+        element("p", _real_words(findings), class_="answer"),
+        element(
+            "p",
+            "An expert is a specialist if its advantage over the runner-up, in squared error, is larger where the "
+            "gate chooses it than over all rows, and positive there. One random half of the rows names the "
+            "runner-up, the other half tests; the false discovery rate over experts is kept at 5 %. No expert and "
+            "no gate was fitted on the row that it is judged by.",
+        ),
+        table(
+            [*heads, "adjusted p", "special"],
+            rows,
+            words={2},
+            note="Advantages in squared units of the target, with 95 % intervals.",
+        ),
+        figures((plots.advantage_plot(findings), text)) if any(one.tested for one in found.experts) else None,
+    )
+
+
+def _real_words(findings: Findings) -> str:
+    found, names = findings.specialization, findings.evidence.names
+    if found is None:
+        return "There is one expert only."
+    tested = [names[one.expert] for one in found.experts if one.tested]
+    special = [names[m] for m in found.special]
+    if not tested:
+        return "Nothing to test: no expert has enough rows that chose it, and enough that did not."
+    if not special:
+        return f"Not shown for any of the {len(tested)} that could be tested: where they lead may be luck."
+    others = [name for name in tested if name not in special]
+    return f"Yes for {', '.join(special)}." + (f" Not shown for {', '.join(others)}." if others else "")
+
+
+def how_many(findings: Findings) -> Html:
+    """How many experts to activate?"""
+    if findings.activation is None:
+        return element("p", "There is one expert only.", class_="answer")
+    enough = next(one for one in findings.active if one.excess.low <= 0.01)
+    k, k_high = findings.activation.k, findings.activation.k_high
+    upto = f"{k}" if k == k_high else f"{k} to {k_high}"
+    return join(
+        element(
+            "p",
+            f"{enough.k} {'expert' if enough.k == 1 else 'experts'} a row: with that many the error is not surely "
+            "more than 1 % above that of the full gate.",
+            class_="answer",
+        ),
+        element(
+            "p",
+            "Each row keeps its largest weights, scaled to sum one. Measured another way, by the best fixed mixtures "
+            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: beyond, no "
+            "gain of 1 % is sure.",
+        ),
+        beside(
+            table(
+                ["experts", "RMSE", "extra squared error (95 %)"],
+                [[one.k, number(one.rmse), percent(one.excess)] for one in findings.active],
+                note="Against the gate with all experts. The correction that some candidates add to the mixture "
+                "is left out here.",
+            ),
+            figures((plots.active_plot(findings), "Extra squared error by the number of experts, 95 % intervals.")),
+        ),
+    )
+
+
+def how_sure(findings: Findings) -> Html:
+    """How sure is the router?"""
+    found = findings.sureness
+    shown = findings.candidates[:MOST_CANDIDATES]
+    rest = sum(one.weight for one in findings.candidates[MOST_CANDIDATES:])
+    effective = 1.0 / sum(one.weight**2 for one in findings.candidates)
+    more = f" The other {len(findings.candidates) - len(shown)} have {rest:.3f} together." if rest else ""
+    return join(
+        element(
+            "p",
+            f"{found.share:.0%} of the rows lie in the band at the borders, where the two largest weights differ by "
+            f"less than {BAND:g}.",
+            class_="answer",
+        ),
+        element(
+            "p",
+            f"RMSE in the band {number(found.rmse_band)}, elsewhere {number(found.rmse_rest)}. The aggregate "
+            f"averages {len(findings.candidates)} candidates; their weights are as spread as those of "
+            f"{effective:.1f} equal ones.",
+        ),
+        beside(
+            table(
+                ["candidate", "weight", "held-out RMSE"],
+                [[one.candidate, f"{one.weight:.3f}", number(one.rmse)] for one in shown],
+                note=f"The candidates of largest weight.{more}",
+            ),
+            figures(
+                (plots.margin_plot(findings), "How far the first expert is ahead of the second; the band is shaded.")
+            ),
+        ),
+    )
+
+
+def _method(findings: Findings, method: str) -> Html:
+    names = findings.evidence.names
+    best = " (best single in the fit)" if method == f"{findings.best_single} alone" else ""
+    for name in names:
+        if method == f"{name} alone":
+            return join(expert(names, name), " alone", best)
+    return join(method)

@@ -1,0 +1,101 @@
+"""A pool of one's own, named in a small TOML file."""
+
+import inspect
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import ElasticNet, HuberRegressor, Lasso, LinearRegression, Ridge, RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+from sklearn.tree import DecisionTreeRegressor
+
+from gatewise.app.default_pool import numeric_columns, ordinal_inputs, scaled_inputs, text_columns
+from gatewise.experts.column import ColumnExpert
+
+# What a pool may name. Trees get codes for categories, the others standardized numbers and one-hot categories.
+SCALED = (
+    DummyRegressor,
+    ElasticNet,
+    HuberRegressor,
+    KNeighborsRegressor,
+    Lasso,
+    LinearRegression,
+    Ridge,
+    RidgeCV,
+    SVR,
+)
+TREES = (DecisionTreeRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor)
+KEYS = {"name", "model", "column", "parameters"}
+
+
+def class_path(regressor: type) -> str:
+    """The path that a pool file names a regressor by.
+
+    >>> class_path(Ridge)
+    'sklearn.linear_model.Ridge'
+    """
+    package = ".".join(regressor.__module__.split(".")[:2])
+    return f"{package}.{regressor.__name__}"
+
+
+MODELS = {class_path(one): one for one in (*SCALED, *TREES)}
+
+
+def read_pool(path: Path, X: Any) -> list[tuple[str, Any]]:
+    """The experts of a pool file for the columns of a data frame.
+
+    Each ``[[experts]]`` table has a ``name`` and either a ``model``, a path out of `MODELS`, with its
+    ``parameters``, or a ``column`` of the data that already is a forecast.
+    """
+    try:
+        content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read as TOML: {error}") from error
+    entries = content.get("experts")
+    if set(content) != {"experts"} or not isinstance(entries, list) or not entries:
+        raise ValueError(f"{path}: a pool is a list of [[experts]] tables and nothing else")
+    return [_expert(f"{path}: expert {place}", entry, X) for place, entry in enumerate(entries, start=1)]
+
+
+def _expert(where: str, entry: Mapping[str, Any], X: Any) -> tuple[str, Any]:
+    unknown = sorted(set(entry) - KEYS)
+    if unknown:
+        raise ValueError(f"{where}: {unknown[0]!r} is none of {', '.join(sorted(KEYS))}")
+    name = entry.get("name")
+    if not isinstance(name, str) or not name.strip() or "__" in name:
+        raise ValueError(f"{where}: name must be text without a double underscore, not {name!r}")
+    if ("model" in entry) == ("column" in entry):
+        raise ValueError(f"{where} ({name}) must have either a model or a column")
+    if "column" in entry:
+        if entry["column"] not in numeric_columns(X):
+            raise ValueError(f"{where} ({name}): column must be a column of numbers, not {entry['column']!r}")
+        return name, ColumnExpert(entry["column"])
+    regressor = MODELS.get(entry["model"])
+    if regressor is None:
+        raise ValueError(f"{where} ({name}): model must be one of {', '.join(MODELS)}, not {entry['model']!r}")
+    return name, _pipeline(where, regressor, entry.get("parameters", {}), X)
+
+
+def _pipeline(where: str, regressor: type, parameters: Mapping[str, Any], X: Any) -> Any:
+    known = set(inspect.signature(regressor).parameters)
+    unknown = sorted(set(parameters) - known)
+    if unknown:
+        raise ValueError(f"{where}: {class_path(regressor)} has no parameter {unknown[0]!r}")
+    seed = {"random_state": 0} if "random_state" in known else {}
+    numbers, text = numeric_columns(X), text_columns(X)
+    if regressor is HistGradientBoostingRegressor:
+        seed["categorical_features"] = list(range(len(text)))  # type: ignore[assignment]
+    model: Any = regressor(**{**seed, **parameters})
+    if regressor in TREES:
+        keeps_missing = regressor is HistGradientBoostingRegressor
+        return make_pipeline(ordinal_inputs(numbers, text, *([] if keeps_missing else [-1])), model)
+    if regressor is SVR:  # C and epsilon are in units of the response
+        model = TransformedTargetRegressor(model, transformer=StandardScaler())
+    return make_pipeline(scaled_inputs(numbers, text), model)

@@ -1,0 +1,25 @@
+"""Predictions of a saved model as a table."""
+
+from typing import Any
+
+from gatewise.app.model_file import SavedModel
+from gatewise.app.tables import as_inputs
+
+
+def predict_frame(saved: SavedModel, frame: Any, weights: bool = False, std: bool = False) -> Any:
+    """One row for each row of the data: the prediction, and on request its spread and every expert's weight."""
+    import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
+
+    if len(frame) == 0:
+        raise ValueError("there are no rows to predict")
+    X = as_inputs(frame, saved.columns)
+    if std:
+        mean, spread = saved.model.predict(X, return_std=True)
+        answer = {"prediction": mean, "std": spread}
+    else:
+        answer = {"prediction": saved.model.predict(X)}
+    if weights:
+        names = saved.model.get_feature_names_out()
+        shares = saved.model.gate_weights(X)
+        answer.update((f"weight {name}", shares[:, m]) for m, name in enumerate(names))
+    return pd.DataFrame(answer)

@@ -1,0 +1,67 @@
+"""Checks of what a user hands over. Each error names the argument, what it was and what it must be."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+
+def as_rows(X: Any, name: str = "X") -> Floats:
+    """X as a finite float64 array (n, d), rows contiguous; an array or a data frame.
+
+    >>> as_rows([[1, 2], [3, 4]]).shape
+    (2, 2)
+    """
+    try:
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of numbers with shape (n, d): {error}") from error
+    if rows.ndim != 2:
+        raise ValueError(f"{name} must have shape (n, d), not {rows.shape}; use reshape(-1, 1) for a single feature")
+    if rows.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one column, not shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        bad = ~np.isfinite(rows)
+        column = int(np.flatnonzero(bad.any(axis=0))[0])
+        row = int(np.flatnonzero(bad[:, column])[0])
+        raise ValueError(
+            f"{name} must be finite, but column {_column_label(X, column)} holds {rows[row, column]} "
+            f"(first at row {row}); drop or impute such rows"
+        )
+    return rows
+
+
+def _column_label(X: Any, column: int) -> str:
+    names = getattr(X, "columns", None)
+    return str(column) if names is None else f"{column} ({list(names)[column]!r})"
+
+
+def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
+    """values as a finite float64 array (size,)."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or (size is not None and vector.size != size):
+        wanted = "(n,)" if size is None else f"({size},)"
+        raise ValueError(f"{name} must have shape {wanted}, not {vector.shape}")
+    if not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be finite, but entry {int(np.argmin(np.isfinite(vector)))} is not")
+    return vector
+
+
+def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
+    """value as a whole number in [low, high]."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < low or (high is not None and value > high):
+        wanted = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{name} must be a whole number {wanted}, not {value!r}")
+    return int(value)
+
+
+def as_positive(value: Any, name: str) -> float:
+    """value as a finite number above zero."""
+    number = float(value)
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+    return number

@@ -1,0 +1,188 @@
+"""A router learned by likelihood aggregation, as a scikit-learn estimator."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gatewise.aggregation.blocks import Blocks
+from gatewise.aggregation.l2_projection import L2Projection
+from gatewise.aggregation.ordered import fit_order, merge, OrderFit, Sample, Setting
+from gatewise.aggregation.particles.particle_run import Particles
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool
+from gatewise.aggregation.projections import project_by_cross_entropy, project_in_l2
+from gatewise.arrays import as_rows, Floats
+from gatewise.experts import Expert, expert_matrix
+from gatewise.experts.evolving import is_ready
+from gatewise.gates import Gate
+from gatewise.nets import ListNet, Net
+from gatewise.noise import as_noise
+
+Readout = Literal["aggregate", "single"]
+
+
+class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns a gate over given experts by discretized aggregation (`alg:general`, `alg:cross-entropy`).
+
+    Parameters
+    ----------
+    routed : sequence of experts
+        Anything with ``predict(X)`` or a callable. One that is not fitted is fitted on the burn-in rows; one with
+        ``partial_fit`` is updated on the way if ``blocks.update_every`` says so. None of them is changed: the
+        router works on copies.
+    gate : Gate
+        The family of gates, with one expert for each of ``routed``.
+    net : Net, array (S, ...) of parameters, or Particles
+        The candidates. `Particles` stand in the place of a net that no one could build.
+    shared : sequence of experts
+        Always on; the gate weighs ``routed`` for what they leave.
+    noise : str, noise or callable
+        The standardised error density, as `gatewise.noise.as_noise` takes it.
+    projection : "l2", L2Projection or "cross_entropy"
+        How one gate is chosen for ``readout="single"``: the nearest candidate, or the softmax gate fitted to the
+        aggregated gates on a fourth block.
+    blocks : Blocks or None
+        Rows for each step, the noise scale, the experts' updates, the number of orders; ``None``: `Blocks()`.
+    random_state : int, Generator or None
+        Fixes the orders, and with particles their moves.
+
+    Attributes
+    ----------
+    theta_ : array
+        The projected parameter.
+    online_predictions_ : array (n3,)
+        The aggregated one-step-ahead predictions of the aggregation rows, in their order.
+    sigma_ : array (S,)
+        The scale of every candidate, or the one that was given.
+    order_ : array (n,)
+        The random order of the rows; with ``blocks_``, the rows in each block, a fit can be replayed by hand.
+    effective_candidates_ : float
+        1 / sum w^2 of the weights after the last row.
+    leading_ , leading_theta_ , weights_path_ : arrays (L,), (L, ...), (n3 + 1, L)
+        The candidates of largest mean weight, their parameters, and their weights over time.
+    projection_ : object
+        What the projection reports: distance, or the convex fit's optimality gap and compatibility.
+    thinning_error_ : float
+        Root mean square error of keeping only some states of evolving experts.
+
+    With several orders ``online_predictions_``, ``sigma_`` and ``order_`` have a leading axis for them.
+
+    Examples
+    --------
+    >>> import gatewise as gw
+    >>> from gatewise.paper import DESIGNS
+    >>> design = DESIGNS["linear"]
+    >>> X, y = design.sample(400, np.random.default_rng(0))
+    >>> gate = gw.LinearGate(3, intercept=False)
+    >>> router = gw.RouterAggregator(design.experts, gate, gate.net(np.arange(0.0, 3.5, 0.5), d=2), random_state=0)
+    >>> error = np.abs(router.fit(X, y).gate_weights(X) - design.weights(X)).sum(axis=1).mean()
+    >>> round(float(error), 2)
+    0.12
+    """
+
+    def __init__(
+        self,
+        routed: Sequence[Expert],
+        gate: Gate,
+        net: Net | Particles | ArrayLike,
+        shared: Sequence[Expert] = (),
+        noise: Any = "gaussian",
+        projection: str | L2Projection = "l2",
+        blocks: Blocks | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.routed = routed
+        self.gate = gate
+        self.net = net
+        self.shared = shared
+        self.noise = noise
+        self.projection = projection
+        self.blocks = blocks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "RouterAggregator":
+        """Learn the gate from rows X and responses y (n,)."""
+        checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
+        sample = Sample(X if hasattr(X, "shape") else checked, as_rows(X), np.asarray(response, dtype=np.float64))
+        blocks = Blocks() if self.blocks is None else self.blocks
+        setting = self._setting(sample, blocks)
+        rng = np.random.default_rng(self.random_state)
+        orders = [rng.permutation(len(sample.y)) for _ in range(blocks.n_orders)]
+        fits = [fit_order(setting, sample, order, rng) for order in orders]
+        pieces, average = merge(fits, fixed_pool=setting.static is not None)
+        theta, report = self._project(setting, sample, orders[0], pieces, average)
+        # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
+        self._pieces, self._average, self.theta_, self.projection_ = pieces, average, theta, report
+        self.blocks_ = tuple(setting.counts[: 4 if setting.counts.projection else 3])
+        self._report(fits, orders)
+        return self
+
+    def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:
+        """Predictions (n,): of the time-averaged aggregate, or of the single projected gate."""
+        X = self._rows_for(X, readout)
+        if readout == "aggregate":
+            return aggregated_prediction(self._pieces, self.gate, X, numba.get_num_threads())
+        shared, routed = self._average.predictions(X)
+        return np.asarray(shared + (self.gate.weights(X, self.theta_) * routed).sum(axis=1))
+
+    def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
+        """The learned gate at every row, (n, M): the time-averaged aggregate, or the projected gate."""
+        X = self._rows_for(X, readout)
+        if readout == "aggregate":
+            return aggregated_weights(self._pieces, self.gate, X, numba.get_num_threads())
+        return self.gate.weights(X, self.theta_)
+
+    def _rows_for(self, X: Any, readout: str) -> Any:
+        check_is_fitted(self, "theta_")
+        if readout not in ("aggregate", "single"):
+            raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")
+        checked = validate_data(self, X, reset=False, dtype=np.float64)
+        return X if hasattr(X, "shape") else checked
+
+    def _setting(self, sample: Sample, blocks: Blocks) -> Setting:
+        if len(self.routed) != self.gate.n_experts:
+            raise ValueError(
+                f"routed must hold one expert for each of the gate's {self.gate.n_experts}, not {len(self.routed)}"
+            )
+        pool = Pool(tuple(self.shared), tuple(self.routed))
+        ready = all(is_ready(expert) for expert in (*pool.shared, *pool.routed))
+        still = ready and blocks.update_every is None
+        static = expert_matrix([*pool.shared, *pool.routed], sample.X) if still else None
+        net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
+        if isinstance(net, Net):
+            self.gate.check_theta(net.theta([0]), sample.rows.shape[1])
+        return Setting(
+            gate=self.gate,
+            net=net,
+            noise=as_noise(self.noise),
+            blocks=blocks,
+            counts=blocks.counts(len(sample.y), ready, self.projection == "cross_entropy"),
+            pool=pool,
+            static=static,
+            n_threads=numba.get_num_threads(),
+        )
+
+    def _project(
+        self, setting: Setting, sample: Sample, order: NDArray[np.intp], pieces: list[Piece], average: Pool
+    ) -> tuple[Floats, Any]:
+        if self.projection == "cross_entropy":
+            last = sample.part(order[len(order) - setting.counts.projection :])
+            return project_by_cross_entropy(setting, pieces, average, last)
+        measure = L2Projection() if self.projection == "l2" else self.projection
+        if not isinstance(measure, L2Projection):
+            raise ValueError(f"projection must be 'l2', 'cross_entropy' or an L2Projection, not {self.projection!r}")
+        return project_in_l2(setting, pieces, average, measure, sample.X)
+
+    def _report(self, fits: list[OrderFit], orders: list[NDArray[np.intp]]) -> None:
+        one = len(fits) == 1
+        self.order_ = orders[0] if one else np.stack(orders)
+        self.online_predictions_ = fits[0].online if one else np.stack([fit.online for fit in fits])
+        self.sigma_ = fits[0].sigma if one else np.stack([fit.sigma for fit in fits])
+        self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
+        self.thinning_error_ = max(fit.thinning_error for fit in fits)
+        self.leading_, self.leading_theta_, self.weights_path_ = fits[0][4:7]
+        self.acceptance_, self.ess_ = fits[0].acceptance, fits[0].ess

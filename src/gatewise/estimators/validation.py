@@ -1,0 +1,142 @@
+"""What `MoERegressor` is handed: checks, metadata and splits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array, get_tags
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from gatewise.arrays import as_vector, Floats
+from gatewise.experts.pool import Split, weight_params
+
+RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
+
+
+def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
+    """X as the experts will get it: a data frame as it is, anything else as an array.
+
+    Missing values in an array pass: an expert that does not take them will say so itself.
+    """
+    if hasattr(X, "columns"):
+        validate_data(model, X, reset=reset, skip_check_array=True)
+        if X.shape[0] < least:
+            raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
+        return X
+    return validate_data(
+        model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
+    )
+
+
+def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
+    """X as the experts will get it, responses (n,), and sample weights (n,)."""
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
+    X = checked_rows(model, X, reset, least=2 if reset else 1)
+    target = np.asarray(y)
+    if target.ndim == 2 and target.shape[1] > 1:
+        raise ValueError(
+            f"y must have one column, not {target.shape[1]}: fit one MoERegressor per output "
+            "(sklearn.multioutput.MultiOutputRegressor)"
+        )
+    target = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if len(target) != X.shape[0]:
+        raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {len(target)}")
+    n = len(target)
+    weight = np.ones(n) if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0.0).any() or (reset and not weight.any()):
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    return X, target, weight
+
+
+def checked_experts(experts: Any, name: str, least: int = 1) -> list[tuple[str, Any]]:
+    """The list of (name, expert), or an error that says what is wrong with it."""
+    try:
+        pairs = [(label, expert) for label, expert in experts]
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a list of (name, regressor) pairs, not {experts!r}") from None
+    labels = [label for label, _ in pairs]
+    if len(pairs) < least:
+        raise ValueError(f"{name} must hold at least one (name, regressor) pair")
+    if not all(isinstance(label, str) and label and "__" not in label for label in labels):
+        raise ValueError(f"{name} must be named by text without a double underscore, not {labels}")
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"{name} must have different names, not {labels}")
+    for label, expert in pairs:
+        if label in RESERVED:
+            raise ValueError(f"{name}: {label!r} is the name of a parameter; take another")
+        if not hasattr(expert, "predict"):
+            raise TypeError(f"{name}: {label!r} must be a regressor with fit and predict, not {expert!r}")
+    return pairs
+
+
+def expert_params(
+    model: Any, experts: Sequence[tuple[str, Any]], given: Any, weight: Floats, groups: Any
+) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """The keywords for the fit of each expert, by name, and those for the split.
+
+    With metadata routing every expert gets what it asked for; without, a sample weight goes to all that take one.
+    """
+    from sklearn import get_config  # noqa: PLC0415
+    from sklearn.utils.metadata_routing import process_routing  # noqa: PLC0415
+
+    extras = {key: value for key, value in (("sample_weight", given), ("groups", groups)) if value is not None}
+    if extras and get_config()["enable_metadata_routing"]:
+        routed = process_routing(model, "fit", **extras)
+        params = {name: dict(routed[name].fit) for name, _ in experts}
+        return params, dict(routed["splitter"].split) if hasattr(model.cv, "split") else {}
+    params = {name: weight_params(expert, None if given is None else weight) for name, expert in experts}
+    return params, {} if groups is None else {"groups": groups}
+
+
+def make_splits(cv: Any, X: Any, y: Floats, params: dict[str, Any], seed: int) -> list[Split]:
+    """The (training, held-out) rows of every split."""
+    from sklearn.model_selection import check_cv, KFold  # noqa: PLC0415 - slow to import
+
+    if cv is None or isinstance(cv, int | np.integer):
+        folds = 5 if cv is None else int(cv)
+        cv = KFold(min(folds, len(y)), shuffle=True, random_state=seed % 2**31)
+    splits = [(_numbers(a), _numbers(b)) for a, b in check_cv(cv, y).split(X, y, **params)]
+    if not splits:
+        raise ValueError(f"cv must give at least one split, and {cv!r} gives none")
+    for train, test in splits:
+        if np.intersect1d(train, test).size:
+            raise ValueError("cv must not hold out rows that it trains on")
+    return splits
+
+
+def _numbers(rows: Any) -> NDArray[np.intp]:
+    """Rows by number, which a splitter may also give as a mask."""
+    array = np.asarray(rows)
+    return np.flatnonzero(array) if array.dtype == bool else array.astype(np.intp)
+
+
+def metadata(model: Any) -> Any:
+    """The routing of sample weights and groups."""
+    from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping  # noqa: PLC0415
+
+    router = MetadataRouter(owner=model).add_self_request(model)
+    for name, expert in [*model.experts, *model.shared]:
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        router.add(**{name: expert}, method_mapping=mapping)
+    if hasattr(model.cv, "split"):  # an iterable of splits asks for nothing, and may be read but once
+        router.add(splitter=model.cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+    return router
+
+
+def tags(model: Any, own: Any) -> Any:
+    """Missing values are taken if every expert takes them."""
+    own.input_tags.sparse = False
+    try:
+        own.input_tags.allow_nan = all(_takes_missing(expert) for _, expert in model.experts)
+    except (TypeError, ValueError):  # not a list of pairs: fit will say so
+        own.input_tags.allow_nan = False
+    return own
+
+
+def _takes_missing(expert: Any) -> bool:
+    try:
+        return bool(get_tags(expert).input_tags.allow_nan)
+    except (TypeError, ValueError, AttributeError):  # not an estimator of scikit-learn
+        return False

@@ -1,0 +1,93 @@
+"""What every gate family is: a frozen description; its parameters are a separate array."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gatewise.arrays import as_count, Floats
+from gatewise.nets import Net
+
+
+@dataclass(frozen=True)
+class Gate(ABC):
+    """A family x, theta -> weights on the simplex of ``n_experts`` experts.
+
+    Leading axes of theta are candidates: theta of shape (S, ...) gives weights of shape (S, n, M).
+    """
+
+    n_experts: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_experts", as_count(self.n_experts, "n_experts", low=2))
+
+    @property
+    def n_active(self) -> int:
+        """How many experts a row uses, K; all of them unless the family is sparse."""
+        return self.n_experts
+
+    @abstractmethod
+    def theta_shape(self, d: int) -> tuple[int, int]:
+        """The shape of one parameter for inputs with d features."""
+
+    @abstractmethod
+    def features(self, X: Floats) -> Floats:
+        """The features (n, p) of rows X (n, d) that theta multiplies."""
+
+    @abstractmethod
+    def scores(self, X: Any, theta: ArrayLike) -> Floats:
+        """What the weights are made of, (n, M)."""
+
+    @abstractmethod
+    def weights(self, X: Any, theta: ArrayLike) -> Floats:
+        """The gate at every row of X, (n, M): not negative, each row with sum one."""
+
+    @abstractmethod
+    def active(self, X: Any, theta: ArrayLike) -> NDArray[np.intp]:
+        """The active experts of every row, (n, K), best first; equal scores go to the smaller index."""
+
+    def route(self, X: Any, theta: ArrayLike) -> tuple[NDArray[np.intp], Floats]:
+        """The active experts of every row and their weights, both (n, K): the gate without its zeros.
+
+        >>> from gatewise import LinearGate
+        >>> LinearGate(3, k=1).route([[1.0], [-1.0]], [[1.0, 0.0], [2.0, 0.0]])
+        (array([[1],
+               [2]]), array([[1.],
+               [1.]]))
+        """
+        active = self.active(X, theta)
+        return active, np.take_along_axis(self.weights(X, theta), active, axis=-1)
+
+    @abstractmethod
+    def mean_weights(self, X: Any, thetas: ArrayLike | Net, shares: ArrayLike | None = None) -> Floats:
+        """The mean gate of many candidates, (n, M), without a weight array of all of them."""
+
+    def n_params(self, d: int) -> int:
+        """How many numbers one parameter holds for inputs with d features.
+
+        >>> from gatewise import LinearGate
+        >>> LinearGate(3).n_params(d=2)
+        6
+        """
+        rows, columns = self.theta_shape(d)
+        return rows * columns
+
+    def check_theta(self, theta: ArrayLike, d: int) -> Floats:
+        """theta as a finite float64 array of shape (..., *theta_shape(d)), or an error that names that shape."""
+        array = np.ascontiguousarray(theta, dtype=np.float64)
+        shape = self.theta_shape(d)
+        if array.shape[-2:] != shape:
+            raise ValueError(
+                f"theta must have shape {shape} for {type(self).__name__} with {self.n_experts} experts and "
+                f"d = {d}, or (S, {shape[0]}, {shape[1]}) for S candidates; it has shape {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError("theta must be finite, but it holds a NaN or an infinity")
+        return array
+
+
+def flatten_candidates(theta: Floats) -> Floats:
+    """theta (..., r, c) as (S, r, c)."""
+    return theta.reshape(-1, *theta.shape[-2:])

@@ -1,0 +1,1 @@
+"""The compiled loops over finite sets of gates: product nets and explicit lists."""

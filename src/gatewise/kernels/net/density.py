@@ -1,0 +1,67 @@
+"""log densities of the noise families, for the candidates of a tile.
+
+The log density of a residual r is offset - shape(r * scale), and shape is never negative. Gaussian: shape(u) = u^2;
+double exponential: |u|; Student t: (df + 1) / 2 log(1 + u^2).
+"""
+
+import math
+
+import numpy as np
+
+from gatewise.arrays import Floats
+from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.simd.elementary import log_lanes
+from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
+from gatewise.kernels.simd.tile import Strip, TILE
+
+GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T = 0, 1, 2
+HUGE = 1e300
+
+
+@compiled
+def standard_noise(code: int, df: float) -> tuple[float, float]:
+    """(scale, offset) of noise with variance 1."""
+    if code == GAUSSIAN:
+        return math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
+    if code == DOUBLE_EXPONENTIAL:
+        return math.sqrt(2.0), -0.5 * math.log(2.0)
+    peak = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi * (df - 2.0))
+    return 1.0 / math.sqrt(df - 2.0), peak
+
+
+@compiled_leaf
+def set_noise(
+    standard: tuple[float, float], sigma: Floats, first: int, count: int, member: int, scale: Floats, offset: Floats
+) -> None:
+    """scale and offset of the candidates of a member, whose scales are sigma (S,) or (1,)."""
+    for i in range(TILE):
+        scale[member, i] = sigma[0]
+    if sigma.size > 1:
+        for i in range(count):
+            scale[member, i] = sigma[first + i]
+    for i in range(member * TILE, (member + 1) * TILE, WIDTH):
+        spread = load(scale, i)
+        store(scale, i, standard[0] / spread)
+        store(offset, i, standard[1] - log_lanes(spread))
+
+
+@compiled_leaf
+def _log_density(code: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
+    u = r * scale
+    if code == GAUSSIAN:
+        return offset - u * u
+    if code == DOUBLE_EXPONENTIAL:
+        return offset - larger(u, 0.0 - u)
+    square = u * u  # where it overflows the density is 0
+    return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
+
+
+@compiled_leaf
+def add_log_density(code: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
+    """Log weights w plus the log densities of residuals r."""
+    return (
+        w[0] + _log_density(code, df, r[0], scale[0], offset[0]),
+        w[1] + _log_density(code, df, r[1], scale[1], offset[1]),
+        w[2] + _log_density(code, df, r[2], scale[2], offset[2]),
+        w[3] + _log_density(code, df, r[3], scale[3], offset[3]),
+    )

@@ -1,0 +1,79 @@
+"""Mean squared residual of every candidate, and the candidate that minimises it."""
+
+import numpy as np
+
+from gatewise.arrays import Floats
+from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.net.units import locate, make_work, prepare, residuals, Tables
+from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, SPAN, store_strip, STRIP, TILE
+
+
+@compiled_leaf
+def _add_squares(residual: Floats, n_rows: int, member: int, total: Floats) -> None:
+    for column in range(0, TILE, STRIP):
+        a, b, c, d = load_strip(total, member * TILE + column)
+        for row in range(n_rows):
+            p, q, r, s = load_strip(residual, row * TILE + column)
+            a, b, c, d = a + p * p, b + q * q, c + r * r, d + s * s
+        store_strip(total, member * TILE + column, (a, b, c, d))
+
+
+@compiled
+def mean_square_units(tables: Tables, n: int, start: int, stop: int, out: Floats) -> None:
+    """out[s] = sum_t residual[s, t]^2 / n for the candidates of units start to stop; out (S,)."""
+    work = make_work(tables)
+    residual, total = aligned_rows(SPAN, TILE), aligned_rows(MEMBERS, TILE)
+    for unit in range(start, stop):
+        n_members = prepare(tables, work, unit)
+        total[:] = 0.0
+        for begin in range(0, n, SPAN):
+            end = min(begin + SPAN, n)
+            for member in range(n_members):
+                residuals(tables, work, member, begin, end, residual)
+                _add_squares(residual, end - begin, member, total)
+        for member in range(n_members):
+            first, count = locate(tables, unit, member)
+            for i in range(count):
+                out[first + i] = total[member, i] / n
+
+
+@compiled_leaf
+def _can_win(total: Floats, member: int, count: int, best: float) -> bool:
+    able = 0
+    for i in range(count):
+        able += 1 if total[member, i] <= best else 0
+    return able > 0
+
+
+@compiled
+def least_square_units(tables: Tables, n: int, start: int, stop: int, bound: float) -> tuple[float, int]:
+    """Smallest sum_t residual^2 not above bound, and its candidate; (inf, -1) when all are above.
+
+    Exact: a member is left when the sums of all its candidates exceed the best so far, and sums only grow. Of equal
+    sums the smaller candidate wins.
+    """
+    work = make_work(tables)
+    residual, total = aligned_rows(SPAN, TILE), aligned_rows(MEMBERS, TILE)
+    able = np.empty(MEMBERS, np.bool_)
+    best, winner = bound, -1
+    for unit in range(start, stop):
+        n_members = prepare(tables, work, unit)
+        total[:] = 0.0
+        able[:] = True
+        n_able = n_members
+        for begin in range(0, n, SPAN):
+            end = min(begin + SPAN, n)
+            for member in range(n_members):
+                if able[member]:
+                    residuals(tables, work, member, begin, end, residual)
+                    _add_squares(residual, end - begin, member, total)
+                    able[member] = _can_win(total, member, locate(tables, unit, member)[1], best)
+                    n_able -= 0 if able[member] else 1
+            if n_able == 0:
+                break
+        for member in range(n_members):
+            first, count = locate(tables, unit, member)
+            for i in range(count if able[member] else 0):
+                if total[member, i] < best or (total[member, i] == best and (winner < 0 or first + i < winner)):
+                    best, winner = total[member, i], first + i
+    return (best, winner) if winner >= 0 else (np.inf, -1)

@@ -1,0 +1,96 @@
+"""What a check is: a claim's label, what is computed, the law it must obey, and a function that can fail."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gatewise.arrays import Floats
+
+
+class Outcome(NamedTuple):
+    """What a check found: the figure as a person reads it, and whether the law holds."""
+
+    figure: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    """One claim. ``run(rng, quick)`` draws its own randomness; its further arguments exist to be broken in tests."""
+
+    label: str
+    computed: str
+    law: str
+    run: Callable[..., Outcome]
+
+    @property
+    def name(self) -> str:
+        """The label, made unique by the function's name where a claim has several checks."""
+        return f"{self.label} [{self.run.__name__}]"
+
+
+@dataclass(frozen=True)
+class VerifyRow:
+    """One line of the table."""
+
+    label: str
+    computed: str
+    figure: str
+    law: str
+    passed: bool
+    seconds: float
+
+
+def run_check(check: Check, seed: int, quick: bool) -> VerifyRow:
+    """Run one check. Its randomness depends on the seed and its own name, not on which other checks are run."""
+    rng = np.random.default_rng([seed, crc32(check.name.encode())])
+    start = perf_counter()
+    outcome = check.run(rng, quick)
+    seconds = perf_counter() - start
+    return VerifyRow(check.label, check.computed, outcome.figure, check.law, bool(outcome.passed), seconds)
+
+
+def run_checks(checks: Sequence[Check], seed: int = 0, quick: bool = False) -> Iterator[VerifyRow]:
+    """The rows of the table, one by one as they are done."""
+    for check in checks:
+        yield run_check(check, seed, quick)
+
+
+def slope(x: ArrayLike, y: ArrayLike) -> float:
+    """The least-squares slope of log y on log x: the exponent of a power law.
+
+    >>> round(slope([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(np.polyfit(np.log(np.asarray(x)), np.log(np.asarray(y)), 1)[0])
+
+
+def held_out_ratio(measured: ArrayLike, law: ArrayLike) -> float:
+    """max measured / (C law) on the second half of a grid, C the largest quotient on the first half.
+
+    A bound with a free constant must not pass by choice of the constant: C is fixed before the second half is seen.
+
+    >>> held_out_ratio([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
+    1.0
+    """
+    quotient = np.asarray(measured) / np.asarray(law)
+    half = len(quotient) // 2
+    return float(quotient[half:].max() / quotient[:half].max())
+
+
+def cube_grid(d: int, points: int) -> Floats:
+    """A regular grid of the unit cube that holds its corners, (points^d, d)."""
+    axis = np.linspace(0.0, 1.0, points)
+    return np.stack([grid.ravel() for grid in np.meshgrid(*[axis] * d, indexing="ij")], axis=1)
+
+
+def gauss_nodes(low: float, high: float, n: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on [low, high]."""
+    x, w = np.polynomial.legendre.leggauss(n)
+    half = (high - low) / 2
+    return half * x + (low + high) / 2, half * w

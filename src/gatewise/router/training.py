@@ -1,0 +1,160 @@
+"""Experts and router trained together: one stage, backfitting with shared experts, and specialization."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+from gatewise.arrays import Floats
+from gatewise.experts.pool import HeldOut, Pool, predict_matrix, Split, weight_params
+from gatewise.gates.feature_maps import CLASSES
+from gatewise.gates.inputs import Inputs
+from gatewise.router.candidates import candidate_list
+from gatewise.router.learning import learn, RouterFit, Sample
+from gatewise.router.settings import MoESettings
+
+ROUNDS = 4  # of backfitting, at most
+WORTH = 1e-3  # the share by which a round must lower the held-out error
+ALIKE = 1e-3  # of the error: forecasts closer than that are those of one expert
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """All that training needs: the rows, the two pools, the splits and the list of gates to consider."""
+
+    X: Any
+    y: Floats
+    sample_weight: Floats
+    routed: Pool
+    shared: Pool
+    splits: Sequence[Split]
+    inputs: Inputs
+    classes: Sequence[str]
+    ks: Sequence[int | None]
+    settings: MoESettings
+    seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Fitted experts and router. ``always`` (n,) is the shared experts' held-out part, ``error`` the held-out error.
+
+    ``history`` lists the held-out error of every stage that was tried, in order.
+    """
+
+    routed: list[Any]
+    shared: list[Any]
+    fit: RouterFit
+    always: Floats
+    error: float
+    history: tuple[float, ...] = field(default=())
+
+
+def route(task: Task, held_out: HeldOut, target: Floats) -> RouterFit:
+    """Learn the router for held-out forecasts of a target (n,)."""
+    names = [name for name, _ in task.routed.experts]
+    settings = task.settings
+    classes = task.classes if len(names) > 1 else ()
+    seen = task.inputs[held_out.rows]
+    maps = {name: CLASSES[name].fit(seen, held_out.F, task.seed) for name in classes}
+    candidates = candidate_list(names, classes, settings.spreads, task.ks, settings.correct)
+    sample = Sample(task.inputs, target, task.sample_weight, held_out)
+    return learn(sample, candidates, maps, settings, task.seed)
+
+
+def train(task: Task) -> Trained:
+    """One stage; then backfitting if there are shared experts, then specialization, each as long as it helps."""
+    best = _stage(task, np.zeros(len(task.y)), None)
+    if task.shared.experts:
+        for _ in range(ROUNDS - 1):
+            better, best = _compare(best, _stage(task, _routed_part(task, best), None))
+            if not better:
+                break
+    for number in range(task.settings.specialize):
+        weights = _claims(task, best, first=number == 0)
+        better, best = _compare(best, _stage(task, _routed_part(task, best), weights))
+        if not better:
+            break
+    return best
+
+
+def use_as_they_are(task: Task) -> Trained:
+    """A router over experts that came fitted: every row is new to them."""
+    if task.settings.specialize:
+        raise ValueError("settings.specialize refits experts, but cv='prefit' says to leave them as they are")
+    n = len(task.y)
+    always = np.zeros(n)
+    if task.shared.experts:
+        always = predict_matrix(task.shared.experts, task.X, task.shared.n_jobs).sum(axis=1)
+    F = predict_matrix(task.routed.experts, task.X, task.routed.n_jobs)
+    rows = np.arange(n)
+    fit = route(task, HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),)), task.y - always)
+    error = float(np.mean(((task.y - always)[fit.rows] - fit.forecasts) ** 2))
+    experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
+    return Trained(experts, shared, fit, always, error, (error,))
+
+
+def _stage(task: Task, routed_part: Floats, weights: Floats | None) -> Trained:
+    """Shared experts fitted to what the routed ones leave, routed ones to what the shared leave, then the router."""
+    n = len(task.y)
+    always = np.zeros(n)
+    shared: list[Any] = []
+    if task.shared.experts:
+        shared, held = task.shared.fit(task.X, task.y - routed_part, task.splits)
+        _check_partition(held, n)
+        always[held.rows] = held.F.sum(axis=1)
+    pool = task.routed if weights is None else _weighted(task, weights)
+    routed, held = pool.fit(task.X, task.y - always, task.splits)
+    fit = route(task, held, task.y - always)
+    residual = (task.y - always)[fit.rows] - fit.forecasts
+    error = float(np.average(residual**2, weights=task.sample_weight[fit.rows]))
+    return Trained(routed, shared, fit, always, error, (error,))
+
+
+def _routed_part(task: Task, trained: Trained) -> Floats:
+    """What the routed experts say of every row, (n,), held out."""
+    part = np.zeros(len(task.y))
+    part[trained.fit.rows] = trained.fit.forecasts
+    return part
+
+
+def _compare(old: Trained, new: Trained) -> tuple[bool, Trained]:
+    """Whether the new stage is worth it, and the one to keep."""
+    history = (*old.history, new.error)
+    better = new.error < (1.0 - WORTH) * old.error
+    return better, replace(new if better else old, history=history)
+
+
+def _claims(task: Task, trained: Trained, first: bool) -> Floats:
+    """How much every expert cares for every row, (n, M): its gate weight, or a cluster where experts are alike."""
+    fit, n = trained.fit, len(task.y)
+    M = fit.F.shape[1]
+    apart = np.mean((fit.F - fit.F.mean(axis=1, keepdims=True)) ** 2)
+    if first and apart < ALIKE * trained.error and task.inputs.Z.shape[1]:
+        from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
+
+        Z = task.inputs.Z
+        centers = KMeans(M, n_init=4, random_state=task.seed).fit(Z).cluster_centers_
+        distances = ((Z[:, None, :] - centers) ** 2).sum(axis=2)
+        return np.asarray(softmax(-distances / distances.min(axis=1).mean(), axis=1))
+    claims = np.full((n, M), 1.0 / M)
+    claims[fit.rows] = fit.weights
+    return claims
+
+
+def _weighted(task: Task, weights: Floats) -> Pool:
+    params = {}
+    for m, (name, expert) in enumerate(task.routed.experts):
+        share = weights[:, m] * task.sample_weight
+        given = weight_params(expert, share / (share.mean() or 1.0))
+        if not given:
+            raise ValueError(f"settings.specialize needs experts that take sample_weight in fit; {name!r} does not")
+        params[name] = {**task.routed.params.get(name, {}), **given}
+    return replace(task.routed, params=params)
+
+
+def _check_partition(held: HeldOut, n: int) -> None:
+    if len(held.rows) != n or len(np.unique(held.rows)) != n:
+        raise ValueError("shared experts need a cv that holds out every row exactly once, such as KFold")

@@ -1,0 +1,130 @@
+"""Does gating pay? What the aggregation found, with the gain over the global stack and its interval."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from gatewise.arrays import Floats
+from gatewise.geometry import Interval
+from gatewise.router.candidates import Candidate, Kind
+
+LEVEL = 0.95
+TEST_SHARE = 0.5  # rows of the test set that the interval speaks of, over the rows that it was learned from
+ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test at this level
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a fit found: a single expert, a global stack or a gate.
+
+    kind, name, k, corrected
+        What was found; the expert's name, the kind of stack or the gate's class; for a gate how many experts it
+        activates, None for all; and whether a shared linear correction goes with it.
+    weights
+        The aggregation weight behind each kind, with sum one.
+    gain
+        The share of the stack's mean squared error that the aggregate saves, as measured on held-out rows, with an
+        interval for the gain on a test set of half as many rows (95 %).
+    p_value
+        Of the one-sided test that gates add nothing to the plain answers, single experts and stacks.
+    candidate
+        The candidate with the largest weight among the kind that was found.
+    """
+
+    kind: Kind
+    name: str
+    k: int | None
+    corrected: bool
+    weights: Mapping[str, float]
+    gain: Interval
+    p_value: float
+    candidate: str
+
+    @property
+    def gates(self) -> bool:
+        """Whether gating pays."""
+        return self.kind == "gate"
+
+    def __str__(self) -> str:
+        low, high = (f"{100 * bound:+.1f}" for bound in (self.gain.low, self.gain.high))
+        return f"{self.describe()}; gain over the stack {100 * self.gain.value:+.1f} % ({low} to {high})"
+
+    def describe(self) -> str:
+        """The finding in a few words."""
+        extra = ", with a linear correction" if self.corrected else ""
+        if self.kind == "single":
+            return f"do not gate: {self.name} alone"
+        if self.kind == "stack":
+            return f"do not gate: one {self.name} stack everywhere{extra}"
+        return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}{extra}"
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutLosses:
+    """Squared errors (n,) of held-out rows: of the aggregate, of one without gates, and of the convex stack.
+
+    ``n_parts`` is the number of parts that were held out: losses in one part share the fits that made them.
+    """
+
+    aggregate: Floats
+    plain: Floats
+    stack: Floats
+    sample_weight: Floats
+    n_parts: int
+
+
+def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: HeldOutLosses) -> Verdict:
+    """The verdict from the shares (S,) and the held-out losses.
+
+    A gate is named only if the aggregate beats an aggregate of the plain answers beyond chance; otherwise the single
+    experts and the stacks are compared by their weight.
+    """
+    weight = losses.sample_weight
+    gain = gain_interval(losses.aggregate, losses.stack, weight, losses.n_parts)
+    p_value = no_gain_p_value(losses.aggregate, losses.plain, weight)
+    totals = {
+        kind: sum(shares[s] for s, c in enumerate(candidates) if c.kind == kind)
+        for kind in ("single", "stack", "gate")
+    }
+    pays = p_value <= ALPHA and totals["gate"] > 0.0
+    kind = "gate" if pays else "single" if totals["single"] > totals["stack"] else "stack"
+    leading = max((s for s, c in enumerate(candidates) if c.kind == kind), key=lambda s: float(shares[s]))
+    best = candidates[leading]
+    weights = {name: float(total) for name, total in totals.items()}
+    return Verdict(best.kind, best.name, best.k, best.corrected, weights, gain, p_value, str(best))
+
+
+def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n_parts: int) -> Interval:
+    """The relative gain over the stack, with an interval for a test set of half as many rows.
+
+    With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n / 2 of them
+    differs from D by sqrt(3) s: D +- t sqrt(3) s, all over the stack's mean loss. t has n_parts - 1 degrees of
+    freedom, as the losses of a part come from one fit.
+
+    >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3), n_parts=3)
+    >>> [round(number, 2) for number in gain]
+    [0.1, -0.33, 0.53]
+    """
+    base = float(np.average(stack_losses, weights=sample_weight))
+    if base == 0.0 or len(losses) < 2:
+        return Interval(0.0, -np.inf, np.inf)
+    mean, error = _mean_and_error(stack_losses - losses, sample_weight)
+    half = float(special.stdtrit(max(n_parts - 1, 1), 0.5 + LEVEL / 2) * np.sqrt(1.0 + 1.0 / TEST_SHARE) * error)
+    return Interval(mean / base, (mean - half) / base, (mean + half) / base)
+
+
+def no_gain_p_value(losses: Floats, other_losses: Floats, sample_weight: Floats) -> float:
+    """One-sided p-value of the null that these losses are not smaller in the mean."""
+    if len(losses) < 2:
+        return 1.0
+    mean, error = _mean_and_error(other_losses - losses, sample_weight)
+    return float(special.ndtr(-mean / error)) if error > 0.0 else float(mean <= 0.0)
+
+
+def _mean_and_error(values: Floats, sample_weight: Floats) -> tuple[float, float]:
+    share = sample_weight / sample_weight.sum()
+    mean = float(share @ values)
+    small = 1.0 / max(1.0 - float(share @ share), 1e-12)  # n / (n - 1) for equal weights
+    return mean, float(np.sqrt(small * (share**2 @ (values - mean) ** 2)))

@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: least squares over simplices, penalised softmax paths, cross-entropy, local descent."""

@@ -1,0 +1,184 @@
+"""Least squares over a kernel gate's parameters: a convex problem, solved with a certificate."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.solvers import interior_point
+from gatewise.solvers.interior_point import Quadratic, simplex_gap
+
+MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
+BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
+LARGEST = 1e150
+AHEAD = 1e-2  # the solver goes that far below tol, so that weights set to exact zeros stay within it
+VANISHING = 1e-9  # a weight that the end of the path makes zero
+FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an objective below that
+
+
+class SimplexFit(NamedTuple):
+    """A minimiser with its certificate: objective - gap <= the minimum <= objective.
+
+    ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error,
+    over a thousandth of the mean squared spread of experts and response instead.
+    """
+
+    theta: Floats  # (M, C)
+    objective: float
+    gap: float
+    relative_gap: float
+    converged: bool
+    n_iter: int
+
+
+class _Problem(NamedTuple):
+    """The rows, centred and in a unit of their own: residual = target - sum_m weights_m experts_m."""
+
+    features: Floats  # (n, C)
+    experts: Floats  # (n, M), each row with mean zero
+    target: Floats  # (n,)
+    shares: Floats  # (n,), with sum one
+    unit: float
+    scale: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """M and C."""
+        return self.experts.shape[1], self.features.shape[1]
+
+
+def simplex_least_squares(
+    features: ArrayLike,
+    F: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    *,
+    tol: float = 1e-10,
+    max_iter: int = 100,
+) -> SimplexFit:
+    """The least-squares parameter of a kernel gate, exact up to a certified gap.
+
+    Minimises sum_i w_i (y_i - sum_{m,c} theta[m,c] features[i,c] F[i,m])^2 / sum_i w_i over theta (M, C)
+    with one simplex vector per centre. features (n, C) are those of a `KernelGate`, F (n, M) the experts'
+    predictions. The predictor is linear in theta, so the problem is convex (section 5.3;
+    `sec:supp-simulation-details`). ``gap`` is the Frank-Wolfe duality gap, computed from the rows and not
+    from the solver; a relative gap above ``tol`` is a `ConvergenceWarning` and ``converged=False``. Where
+    the minimiser is not unique (experts that agree, more parameters than rows), theta is close to the
+    analytic centre of the minimisers: experts that agree get nearly equal weights.
+
+    >>> fit = simplex_least_squares([[1.0], [1.0]], [[0.0, 1.0], [0.0, 1.0]], [0.2, 0.4])
+    >>> fit.theta.ravel().round(6), round(fit.objective, 6)
+    (array([0.7, 0.3]), 0.01)
+    """
+    problem = _prepare(features, F, y, sample_weight)
+    tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
+    if not problem.experts.any():  # one expert, or all of them agree: any weights do
+        return _certify(problem, np.ones(problem.shape), tol, 0)
+
+    def enough(gap: float, objective: float) -> bool:
+        return gap <= AHEAD * tol * max(objective, FLOOR * problem.scale)
+
+    state, n_iter = interior_point.run(_quadratic(problem), enough, max_iter)
+    fit = _best(problem, state, tol, n_iter)
+    if not fit.converged:
+        warnings.warn(
+            f"least squares over the simplex stopped after {n_iter} steps with a relative gap of "
+            f"{fit.relative_gap:.1e}, above tol={tol:g}: the minimum may be lower by {fit.gap:.3g}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return fit
+
+
+def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SimplexFit:
+    """The convex combination of the experts with least squares: one simplex vector, theta (M, 1).
+
+    >>> convex_stack([[0.0, 1.0, 5.0], [2.0, 1.0, 7.0]], [0.5, 1.5]).theta.ravel().round(6)
+    array([0.5, 0.5, 0. ])
+    """
+    rows = as_rows(F, "F")
+    return simplex_least_squares(np.ones((len(rows), 1)), rows, y, sample_weight)
+
+
+def _prepare(features: Any, F: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Problem:
+    features, F = as_rows(features, "features"), as_rows(F, "F")
+    n, C = features.shape
+    if len(F) != n:
+        raise ValueError(f"F must have one row per row of features, {n}, not {len(F)}")
+    if n == 0:
+        raise ValueError("F must have at least one row, not 0")
+    if C * F.shape[1] > MAX_PARAMETERS:
+        raise ValueError(
+            f"features and F give {F.shape[1]} x {C} parameters, more than {MAX_PARAMETERS:,}; "
+            "take a gate with fewer centres (a larger mesh)"
+        )
+    y, shares = as_vector(y, "y", n), _shares(sample_weight, n)
+    for name, values in (("F", F), ("y", y)):
+        if np.abs(values).max() > LARGEST:
+            raise ValueError(f"{name} must not exceed {LARGEST:g}, for squares to be finite; change its unit")
+    counted = shares > 0.0
+    if not counted.all():
+        features, F, y, shares = features[counted], F[counted], y[counted], shares[counted]
+    return _centred(features, F, y, shares)
+
+
+def _centred(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem:
+    """Moves the mean expert into the response, so that the fit does not see a constant that they share.
+
+    The weights of a row have sum features.sum(axis=1), whatever theta is. The first expert goes before the
+    mean does, for experts that agree to be zero to the last bit.
+    """
+    sums, first = features.sum(axis=1), F[:, 0]
+    experts = F - first[:, None]
+    middle = experts.mean(axis=1)
+    experts, target = experts - middle[:, None], (y - first * sums) - middle * sums
+    unit = max(float(np.abs(experts).max()), float(np.abs(target).max())) or 1.0
+    experts, target = experts / unit, target / unit
+    scale = float(shares @ (target**2 + (experts**2).max(axis=1)))
+    return _Problem(features, experts, target, shares, unit, scale)
+
+
+def _shares(sample_weight: ArrayLike | None, n: int) -> Floats:
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    weight = as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0).any() or not weight.any():
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    weight = weight / weight.max()  # their sum is then finite
+    return np.asarray(weight / weight.sum())
+
+
+def _quadratic(problem: _Problem) -> Quadratic:
+    """The objective as a quadratic in theta; the design is made a block of rows at a time."""
+    M, C = problem.shape
+    roots = np.sqrt(2.0 * problem.shares)
+    experts, target = problem.experts * roots[:, None], problem.target * roots
+    hessian, linear = np.zeros((M * C, M * C)), np.zeros(M * C)
+    rows = max(BLOCK_NUMBERS // (M * C), 1)
+    for start in range(0, len(target), rows):
+        part = slice(start, start + rows)
+        design = (experts[part, :, None] * problem.features[part, None, :]).reshape(-1, M * C)
+        hessian += design.T @ design
+        linear += design.T @ target[part]
+    return Quadratic(hessian, linear.reshape(M, C), float(problem.shares @ problem.target**2))
+
+
+def _best(problem: _Problem, state: interior_point.State, tol: float, n_iter: int) -> SimplexFit:
+    """The state's theta with its certificate; with exact zeros where they are as good."""
+    inner = _certify(problem, state.theta, tol, n_iter)
+    face = _certify(problem, np.where(state.theta < VANISHING, 0.0, state.theta), tol, n_iter)
+    return face if face.converged or face.gap <= inner.gap else inner
+
+
+def _certify(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
+    theta = theta / theta.sum(axis=0)
+    fitted = np.einsum("im,im->i", problem.features @ theta.T, problem.experts)
+    residual = problem.target - fitted
+    gradient = -2.0 * (problem.experts * (problem.shares * residual)[:, None]).T @ problem.features
+    objective, gap = float(problem.shares @ residual**2), simplex_gap(gradient, theta)
+    relative = gap / (max(objective, FLOOR * problem.scale) or 1.0)
+    square = problem.unit**2
+    return SimplexFit(theta, objective * square, gap * square, relative, relative <= tol, n_iter)
