@@ -109,7 +109,7 @@ class Bomb:
 HOSTILE_NODES = [
     {"__class__": "system", "__module__": "posix", "__loader__": "FunctionNode"},
     {"__class__": "Popen", "__module__": "subprocess", "__loader__": "TypeNode"},
-    {"__class__": "Bomb", "__module__": "tests.test_model_file", "__loader__": "ObjectNode"},
+    {"__class__": "Bomb", "__module__": "tests.app.test_model_file", "__loader__": "ObjectNode"},
     {"__class__": "MoERegressor", "__module__": "gatewise.estimators.moe_regressor", "__loader__": "MethodNode",
      "content": {"func": "__reduce__", "obj": {}}},
     {"__class__": "methodcaller", "__module__": "operator", "__loader__": "OperatorFuncNode", "attrs": {}},

@@ -14,8 +14,8 @@ import torch
 
 import gatewise as gw
 from gatewise import nn
+from tests.nn.test_nn_layers import tokens
 from tests.nn_zoo import LAYERS, make
-from tests.test_nn_layers import tokens
 
 
 def _compiled(layer, backend):
@@ -271,7 +271,7 @@ def test_torch_is_imported_on_request_only_and_an_error_names_the_extra():
 
 
 def test_the_guide_lists_every_preset_with_its_sizes():
-    guide = (Path(__file__).parents[1] / "docs" / "neural.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "neural.md").read_text()
     for name, build in nn.PRESETS.items():
         (row,) = re.findall(rf"^\| `{name}` \|.*$", guide, flags=re.MULTILINE)
         sizes = ", ".join(f"{p.name}={p.default}" for p in signature(build).parameters.values())
