@@ -159,6 +159,7 @@ def small_nets(monkeypatch):
         monkeypatch.setitem(NETS, (design, "quadratic"), NetGate(QUADRATIC, ((0.0, 2.0),) * 8))
 
 
+@pytest.mark.pools
 def test_rows_do_not_depend_on_the_processes():
     wanted = [cell for cell in table1.stated_and_common() if (cell.design, cell.gate) == ("nonlinear", "linear")]
     one = table1.run(wanted, reps=2, seed=1)
