@@ -171,8 +171,8 @@ def test_tables_fit_eighty_columns():
     pytest.importorskip("rich")
     from rich.console import Console
 
-    from gatewise.app.table1_table import settings_table
-    from gatewise.app.table1_table import table1 as table
+    from gatewise.app.figures.table1_table import settings_table
+    from gatewise.app.figures.table1_table import table1 as table
 
     kernel = [row for row in paper_rows(1.9) if row.gate == "kernel"]
     nets = [row for row in paper_rows(1.9) if row.gate != "kernel"]
