@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.intp]
 
 
 def as_rows(X: Any, name: str = "X") -> Floats:

@@ -11,7 +11,7 @@ task it is. In every method z is (n,), or (n, S) for S candidates.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from gatewise.stats import root_mean_square
 
 LEAST_SCALE = 1e-6  # of the largest scale of a list: below it a scale is rounding
 TINY = float(np.sqrt(np.finfo(np.float64).tiny))
+GAUSSIAN_NOISE = Gaussian()
 
 
 class LossCode(NamedTuple):
@@ -34,7 +35,17 @@ class LossCode(NamedTuple):
 
 
 class Loss(Protocol):
-    """phi_i(z) at n rows."""
+    """phi_i(z) at n rows.
+
+    ``additive`` says whether a part that is always on may be added to z: to a forecast, but not to a probability.
+    """
+
+    additive: ClassVar[bool]
+
+    @property
+    def scale(self) -> Floats | float:
+        """The scale of the noise, one number or one for each column of z; 1 for a loss without a scale."""
+        ...
 
     def value(self, z: Floats) -> Floats:
         """phi_i(z_i)."""
@@ -60,6 +71,10 @@ class Loss(Protocol):
         """The loss with a scale for every column of z, found on these rows; a loss without a scale as it is."""
         ...
 
+    def scaled(self, scale: Floats | float) -> Self:
+        """The loss with this scale; a loss without a scale as it is."""
+        ...
+
     def part(self, rows: Any) -> Self:
         """The loss at some of the rows."""
         ...
@@ -80,9 +95,15 @@ class ResidualLoss:
     (array([-0., -2.]), array([1., 1.]))
     """
 
+    additive: ClassVar[bool] = True
+
     y: Floats
-    noise: Noise = Gaussian()
+    noise: Noise = GAUSSIAN_NOISE
     sigma: Floats | float = 1.0
+
+    @property
+    def scale(self) -> Floats | float:
+        return self.sigma
 
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
@@ -107,7 +128,10 @@ class ResidualLoss:
         """
         scale = root_mean_square(self._residual(z), sample_weight)
         sigma = np.maximum(scale, max(LEAST_SCALE * float(scale.max()), TINY))
-        return replace(self, sigma=sigma if z.ndim > 1 else float(sigma))
+        return self.scaled(sigma if z.ndim > 1 else float(sigma))
+
+    def scaled(self, scale: Floats | float) -> Self:
+        return replace(self, sigma=scale)
 
     def part(self, rows: Any) -> Self:
         return replace(self, y=self.y[rows])
@@ -133,6 +157,9 @@ class LogLoss:
     array([0.693, 1.386])
     """
 
+    additive: ClassVar[bool] = False
+    scale: ClassVar[float] = 1.0
+
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
 
@@ -152,6 +179,9 @@ class LogLoss:
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
         return self
 
+    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
+        return self
+
     def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
         return self
 
@@ -166,6 +196,9 @@ class ScoreLoss:
     >>> ScoreLoss(rate=2.0).log_density(np.array([0.5]))
     array([1.])
     """
+
+    additive: ClassVar[bool] = False
+    scale: ClassVar[float] = 1.0
 
     rate: float = 1.0
 
@@ -185,6 +218,9 @@ class ScoreLoss:
         return -z
 
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
+        return self
+
+    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
         return self
 
     def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows

@@ -1,4 +1,4 @@
-"""How far a response may be from its prediction: the aggregated density, calibrated on held-out rows."""
+"""How far a response may be from its prediction: a standard deviation for every row, calibrated on held-out rows."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,7 +12,7 @@ QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class PredictionScale:
     """sd(x)^2 = factor^2 (noise + weight * disagreement(x)): a part that is the same everywhere, and one that is not.
 
     The disagreement of a row is the variance of the experts' forecasts under its gate. Its weight comes from least

@@ -1,93 +1,56 @@
-"""AFTER over a list of out-of-sample forecasts, averaged over time and over orders of the rows."""
+"""AFTER over a list of out-of-fold forecasts, averaged over time and over orders of the rows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats
-from gatewise.noise import Noise
-
-BLOCK = 2**21  # numbers held at a time
+from gatewise.losses import Loss
 
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """What the aggregation of S forecasts on n rows found.
+    """What the aggregation of S candidates on n rows found.
 
     ``shares`` (S,) are the weights averaged over time and orders, ``online`` (n,) the one-step-ahead predictions
-    averaged over orders, ``log_weights`` (S,) the state after all rows, which no order changes.
+    averaged over orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,) the state after all rows, which
+    no order changes.
     """
 
     shares: Floats
     online: Floats
-    sigma: Floats  # (S,)
+    scale: Floats
     log_weights: Floats
     n_seen: int
 
 
-def mix(
-    forecasts: Floats,
-    y: Floats,
-    log_prior: Floats,
-    noise: Noise,
-    sample_weight: Floats,
-    orders: list[NDArray[np.intp]],
-) -> Mixing:
-    """Aggregate forecasts (n, S) of y (n,) in every one of the orders (`alg:scale_online`, fixed scales).
+def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders: list[NDArray[np.intp]]) -> Mixing:
+    """Aggregate forecasts (n, S) under the loss of their rows, in every one of the orders (`alg:scale_online`).
 
-    A candidate's scale is its root mean squared error on all rows. A sample weight multiplies the log density.
+    A candidate's scale, where the loss has one, is its root mean squared error on all rows. The log density of row i
+    is multiplied by power_i: the sample weight, tempered.
 
-    >>> from gatewise.noise import Gaussian
+    >>> from gatewise.losses import ResidualLoss
     >>> y = np.linspace(-1, 1, 50)
-    >>> found = mix(np.column_stack([y + 0.1, -y]), y, np.zeros(2), Gaussian(), np.ones(50), [np.arange(50)])
+    >>> found = mix(np.column_stack([y + 0.1, -y]), ResidualLoss(y), np.zeros(2), np.ones(50), [np.arange(50)])
     >>> found.shares.round(2)
     array([0.99, 0.01])
     """
-    residuals = y[:, None] - forecasts
-    sigma = scales(residuals, sample_weight)
-    log_density = sample_weight[:, None] * (noise.log_density(residuals / sigma) - np.log(sigma))
-    shares, online = np.zeros(len(sigma)), np.zeros(len(y))
-    for order in orders:
-        for rows, weights in _paths(log_density, log_prior, order):
-            shares += weights.sum(axis=0)
-            online[rows] += np.einsum("is,is->i", weights, forecasts[rows])
-    total = log_prior + log_density.sum(axis=0)
-    return Mixing(shares / shares.sum(), online / len(orders), sigma, total - total.max(), len(y))
+    loss = loss.calibrated(forecasts, power)
+    log_density = power[:, None] * loss.log_density(forecasts)
+    shares, online = time_average(log_prior, log_density, forecasts, orders)
+    state = log_prior + log_density.sum(axis=0)
+    scale = np.broadcast_to(loss.scale, shares.shape)
+    return Mixing(shares, online, scale, state - state.max(), len(forecasts))
 
 
-def go_on(mixing: Mixing, forecasts: Floats, y: Floats, noise: Noise, sample_weight: Floats) -> Mixing:
+def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats) -> Mixing:
     """The aggregation after more rows, in their order, with the scales as they are; ``online`` is for these rows."""
-    log_density = sample_weight[:, None] * (
-        noise.log_density((y[:, None] - forecasts) / mixing.sigma) - np.log(mixing.sigma)
-    )
-    total, online = mixing.n_seen * mixing.shares, np.empty(len(y))
-    for rows, weights in _paths(log_density, mixing.log_weights, np.arange(len(y))):
-        total = total + weights.sum(axis=0)
-        online[rows] = np.einsum("is,is->i", weights, forecasts[rows])
+    n = len(forecasts)
+    log_density = power[:, None] * loss.scaled(mixing.scale).log_density(forecasts)
+    shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(n)])
+    total = mixing.n_seen * mixing.shares + n * shares
     state = mixing.log_weights + log_density.sum(axis=0)
-    return Mixing(total / total.sum(), online, mixing.sigma, state - state.max(), mixing.n_seen + len(y))
-
-
-def scales(residuals: Floats, sample_weight: Floats) -> Floats:
-    """The root mean squared residual of every candidate, (S,), kept above zero."""
-    squares = sample_weight @ residuals**2 / sample_weight.sum()
-    least = 1e-12 * max(float(squares.max(initial=0.0)), np.finfo(np.float64).tiny / 1e-12)
-    return np.asarray(np.sqrt(np.maximum(squares, least)))
-
-
-def _paths(
-    log_density: Floats, log_prior: Floats, order: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """The rows of an order in blocks, each with the weights (rows, S) that predict it."""
-    state = log_prior
-    step = max(1, BLOCK // len(log_prior))
-    for start in range(0, len(order), step):
-        rows = order[start : start + step]
-        steps = np.cumsum(log_density[rows], axis=0)
-        before = np.concatenate([np.zeros((1, len(log_prior))), steps[:-1]])
-        yield rows, np.asarray(softmax(state + before, axis=1))
-        state = state + steps[-1]
-        state = state - state.max()
+    return Mixing(total / total.sum(), online, mixing.scale, state - state.max(), mixing.n_seen + n)

@@ -10,7 +10,7 @@ from gatewise.noise import as_noise
 Readout = Literal["aggregate", "single"]
 
 
-@dataclass(frozen=True)
+@dataclass
 class MoESettings:
     """The nested settings of `MoERegressor`; the defaults suit most tables.
 
@@ -54,11 +54,11 @@ class MoESettings:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings in place; only for scikit-learn, which works on a copy."""
+        """Change settings in place, as scikit-learn's searches do on a copy."""
         for name, value in params.items():
             if name not in self.get_params():
                 raise ValueError(f"settings has no {name!r}; it has {', '.join(self.get_params())}")
-            object.__setattr__(self, name, value)
+            setattr(self, name, value)
         self.__post_init__()
         return self
 
@@ -76,7 +76,11 @@ class MoESettings:
         as_noise(self.noise)
 
 
-def check_readout(readout: str) -> None:
-    """Whether a readout is one that exists."""
+DEFAULT_SETTINGS = MoESettings()
+
+
+def check_readout(readout: str) -> str:
+    """The readout, if it is one that exists."""
     if readout not in ("aggregate", "single"):
         raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")
+    return readout

@@ -1,6 +1,7 @@
-"""Softmax gates about a reference, fitted by penalised least squares along a path of penalties."""
+"""Softmax gates about a reference, fitted by a penalised loss along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,13 +9,17 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
+from gatewise.kernels.loss_terms import loss_terms
+from gatewise.losses import Loss, ResidualLoss
+from gatewise.solvers.simplex_least_squares import convex_stack
 
 TOLERANCE = 0.005  # the objective is a log likelihood: steps that gain less evidence than that are not worth taking
 MAX_ITER = 25
-FIRST_RADIUS = 5.0  # of the region that the quadratic model is trusted in
+FIRST_RADIUS = 5.0  # of the region in which the quadratic model is trusted
+WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
 
 
-class Path(NamedTuple):
+class GatePath(NamedTuple):
     """Score parameters theta (L, M, p) and coefficients of the linear part (L, q), one for each of L spreads."""
 
     theta: Floats
@@ -26,17 +31,18 @@ class _Point(NamedTuple):
 
     value: float
     weights: Floats  # (n, M)
-    slopes: Floats  # (n, M): how the mixture moves with every score
-    residual: Floats  # (n,)
+    tilts: Floats  # (n, M): the derivative of the mixture in every score
+    slope: Floats  # (n,): sample weight times the derivative of the loss in the mixture
+    curvature: Floats  # (n,): the same of its second derivative
 
 
-class _Problem(NamedTuple):
+class _PathProblem(NamedTuple):
     features: Floats  # (n, p)
     experts: Floats  # (n, M)
     linear: Floats  # (n, q)
-    response: Floats  # (n,)
+    terms: Any  # z to (phi, phi', phi'')
     offset: Floats  # (M,): log of the reference
-    precision: Floats  # (n,): sample weight over the reference's error variance
+    sample_weight: Floats  # (n,)
     penalty: Floats  # (M p + q,)
 
     @property
@@ -48,34 +54,32 @@ class _Problem(NamedTuple):
         scores = self.features @ theta[: self.n_scores].reshape(len(self.offset), -1).T
         weights = softmax(self.offset + scores, axis=1)
         mixture = np.einsum("im,im->i", weights, self.experts)
-        residual = self.response - mixture - self.linear @ theta[self.n_scores :]
-        value = 0.5 * float(self.precision @ residual**2 + self.penalty @ theta**2)
-        return _Point(value, weights, weights * (self.experts - mixture[:, None]), residual)
+        value, slope, curvature = self.terms(mixture + self.linear @ theta[self.n_scores :])
+        total = float(self.sample_weight @ value + 0.5 * (self.penalty @ theta**2))
+        tilts = weights * (self.experts - mixture[:, None])
+        return _Point(total, weights, tilts, self.sample_weight * slope, self.sample_weight * curvature)
 
     def gradient(self, point: _Point, theta: Floats) -> Floats:
-        pull = self.precision * point.residual
-        scores = (point.slopes * pull[:, None]).T @ self.features
-        return np.asarray(self.penalty * theta - np.concatenate([scores.ravel(), self.linear.T @ pull]))
+        scores = (point.tilts * point.slope[:, None]).T @ self.features
+        return np.asarray(self.penalty * theta + np.concatenate([scores.ravel(), self.linear.T @ point.slope]))
 
-    def curvature(self, point: _Point) -> Floats:
-        """The Hessian. A row adds C (x) features features', where, with slopes a, weights g and residual r,
+    def hessian(self, point: _Point) -> Floats:
+        """Row i adds C (x) features features', where, with tilts a, weights g, slope s and curvature c of the loss,
 
-        C = precision {a a' - r (diag(a) - a g' - g a')}.
+        C = c a a' + s (diag(a) - a g' - g a').
         """
         M, p = len(self.offset), self.features.shape[1]
-        pull = self.precision * point.residual
         matrix = np.zeros((len(self.penalty), len(self.penalty)))
         for m in range(M):
             here = slice(m * p, (m + 1) * p)
             for j in range(m + 1):
-                both = self.precision * point.slopes[:, m] * point.slopes[:, j]
-                both += pull * (point.slopes[:, m] * point.weights[:, j] + point.slopes[:, j] * point.weights[:, m])
-                if j == m:
-                    both -= pull * point.slopes[:, m]
+                both = point.curvature * point.tilts[:, m] * point.tilts[:, j]
+                mixed = point.tilts[:, m] * point.weights[:, j] + point.tilts[:, j] * point.weights[:, m]
+                both -= point.slope * (mixed - point.tilts[:, m] if j == m else mixed)
                 matrix[here, j * p : (j + 1) * p] = (self.features * both[:, None]).T @ self.features
-            tilted = self.linear * (self.precision * point.slopes[:, m])[:, None]
+            tilted = self.linear * (point.curvature * point.tilts[:, m])[:, None]
             matrix[M * p :, here] = tilted.T @ self.features
-        matrix[M * p :, M * p :] = (self.linear * self.precision[:, None]).T @ self.linear
+        matrix[M * p :, M * p :] = (self.linear * point.curvature[:, None]).T @ self.linear
         matrix = np.tril(matrix) + np.tril(matrix, -1).T
         matrix[np.diag_indices_from(matrix)] += self.penalty
         return matrix
@@ -84,55 +88,89 @@ class _Problem(NamedTuple):
 def gate_path(
     features: Floats,
     F: Floats,
-    y: Floats,
+    loss: Loss,
     reference: Floats,
     spreads: Sequence[float],
     *,
     linear: Floats | None = None,
     linear_spread: float = 1.0,
     sample_weight: Floats | None = None,
-) -> Path:
+) -> GatePath:
     """Gates for every spread, from the smallest on, each started at the one before.
 
     The gate is softmax(log reference + features . theta_m), so theta = 0 is the ``reference`` (M,), a simplex vector
-    with positive entries. With features (n, p), experts' predictions F (n, M), responses y (n,) and, if given,
+    with positive entries. With features (n, p), the experts' F (n, M), the loss phi at these rows and, if given,
     columns ``linear`` (n, q) of a part that is always on, each solution minimises
 
-        sum_i (y_i - sum_m g_m(x_i; theta) F_im - linear_i . b)^2 / (2 sigma^2)
+        sum_i phi_i(sum_m g_m(x_i; theta) F_im + linear_i . b)
             + |theta|^2 / (2 spread^2) + |b|^2 / (2 linear_spread^2),
 
-    sigma^2 being the reference's own mean squared error: the posterior mode under Gaussian coefficients.
+    the posterior mode under Gaussian coefficients. Sample weights multiply phi_i.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
-    >>> y = np.tanh(3 * x) + 0.1 * np.cos(400 * x)
-    >>> theta = gate_path(x[:, None], F, y, np.array([0.5, 0.5]), [10.0]).theta[0]
+    >>> loss = ResidualLoss(np.tanh(3 * x) + 0.1 * np.cos(400 * x), sigma=0.7)
+    >>> theta = gate_path(x[:, None], F, loss, np.array([0.5, 0.5]), [10.0]).theta[0]
     >>> float((theta[0] - theta[1]).round(1)[0])
     5.9
     """
-    weight = np.ones(len(y)) if sample_weight is None else sample_weight
-    columns = np.empty((len(y), 0)) if linear is None else linear
-    error = float(np.average((y - F @ reference) ** 2, weights=weight))
-    M, p, q = F.shape[1], features.shape[1], columns.shape[1]
-    path = Path(np.zeros((len(spreads), M, p)), np.zeros((len(spreads), q)))
-    if error == 0.0:  # the reference is right everywhere
+    n, M = F.shape
+    weight = np.ones(n) if sample_weight is None else sample_weight
+    columns = np.empty((n, 0)) if linear is None else linear
+    p, q = features.shape[1], columns.shape[1]
+    path = GatePath(np.zeros((len(spreads), M, p)), np.zeros((len(spreads), q)))
+    terms = _terms(loss, n)
+    if not terms(F @ reference)[1].any():  # no change of the weights can help
         return path
     theta = np.zeros(M * p + q)
     for number in np.argsort(spreads):
         penalty = np.repeat([spreads[number] ** -2.0, linear_spread**-2.0], [M * p, q])
-        problem = _Problem(features, F, columns, y, np.log(reference), weight / error, penalty)
+        problem = _PathProblem(features, F, columns, terms, np.log(reference), weight, penalty)
         theta = _minimise(problem, theta)
         path.theta[number], path.linear[number] = theta[: M * p].reshape(M, p), theta[M * p :]
     return path
 
 
-def _minimise(problem: _Problem, theta: Floats) -> Floats:
+def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
+    """The convex combination of the experts with the least loss, (M,): one simplex vector for all rows.
+
+    A loss of residuals is taken as squared error, whatever its noise: least squares over the simplex, solved exactly.
+    Any other loss is minimised by a constant softmax gate with almost no shrinkage.
+
+    >>> from gatewise.losses import LogLoss
+    >>> stack_weights(np.array([[0.9, 0.5], [0.1, 0.5]]), LogLoss(), np.ones(2)).round(2)
+    array([0., 1.])
+    """
+    if isinstance(loss, ResidualLoss):
+        return np.asarray(convex_stack(F, loss.y, sample_weight).theta.ravel())
+    M = F.shape[1]
+    equal = np.full(M, 1.0 / M)
+    path = gate_path(np.ones((len(F), 1)), F, loss, equal, [WIDE], sample_weight=sample_weight)
+    return np.asarray(softmax(path.theta[0, :, 0]))
+
+
+def _terms(loss: Loss, n: int) -> Any:
+    """z (n,) to phi, its slope and its curvature: compiled where the loss has a code, else by its own methods."""
+    code = loss.code()
+    if code is None:
+        return lambda z: (loss.value(z), loss.slope(z), loss.curvature(z))
+    filled = partial(loss_terms, code.kind, code.parameter)
+
+    def terms(z: Floats) -> tuple[Floats, Floats, Floats]:
+        value, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
+        filled(z, code.y, code.sigma, value, slope, curvature)
+        return value, slope, curvature
+
+    return terms
+
+
+def _minimise(problem: _PathProblem, theta: Floats) -> Floats:
     kept: dict[bytes, _Point] = {}
 
     def at(theta: Floats) -> _Point:
         key = theta.tobytes()
         if key not in kept:
-            kept.clear()  # the solver asks for value, gradient and curvature at one point in a row
+            kept.clear()  # the solver asks for value, gradient and Hessian at one point in a row
             kept[key] = problem.at(theta)
         return kept[key]
 
@@ -142,8 +180,8 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
     def gradient(theta: Floats) -> Floats:
         return problem.gradient(at(theta), theta)
 
-    def curvature(theta: Floats) -> Floats:
-        return problem.curvature(at(theta))
+    def hessian(theta: Floats) -> Floats:
+        return problem.hessian(at(theta))
 
     last: list[Any] = [theta, value(theta)]
 
@@ -164,5 +202,5 @@ def _minimise(problem: _Problem, theta: Floats) -> Floats:
             "max_trust_radius": 20.0 * FIRST_RADIUS,
         },
     }
-    found = minimize(value, theta, jac=gradient, hess=curvature, **keywords)
+    found = minimize(value, theta, jac=gradient, hess=hessian, **keywords)
     return np.asarray(found.x)
