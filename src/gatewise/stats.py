@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
 
 class Interval(NamedTuple):
@@ -59,6 +59,21 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     return adjusted
+
+
+def best_others(losses: Floats, chosen: NDArray[np.bool_]) -> Indices:
+    """The other expert with the least mean loss where each expert is chosen, (M,); over all rows where it never is.
+
+    ``losses`` and ``chosen`` are (n, M).
+
+    >>> best_others(np.array([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]]), np.eye(3, dtype=bool)[:2])
+    array([1, 0, 1])
+    """
+    never = ~chosen.any(axis=0)
+    share = np.where(never, True, chosen).astype(np.float64)  # (n, M)
+    means = (share / share.sum(axis=0)).T @ losses  # (M, M): mean loss of j where m is chosen
+    np.fill_diagonal(means, np.inf)
+    return np.asarray(means.argmin(axis=1))
 
 
 def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:

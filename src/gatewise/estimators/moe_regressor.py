@@ -10,26 +10,26 @@ from sklearn.base import RegressorMixin, TransformerMixin
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, check_readout, Floats
 from gatewise.estimators.validation import (
     checked_experts,
     checked_rows,
     checked_sample,
+    chosen_gates,
     expert_params,
     make_splits,
     metadata,
     tags,
 )
-from gatewise.experts.pool import Pool
+from gatewise.experts.naming import named_experts
+from gatewise.experts.pool import nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
-from gatewise.gates.registry import chosen_gates
 from gatewise.losses import ResidualLoss
-from gatewise.noise import as_noise
 from gatewise.router.expert_regions import RegionTable
 from gatewise.router.facts import plain_facts, summary_text
 from gatewise.router.fitted_router import FittedRouter, OutOfFold
 from gatewise.router.intervals import disagreement, PredictionScale
-from gatewise.router.settings import check_readout, DEFAULT_SETTINGS, MoESettings
+from gatewise.router.settings import DEFAULT_SETTINGS, MoESettings
 from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
 
 AUTO_K = 3  # the largest k that "auto" tries
@@ -40,10 +40,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     Parameters
     ----------
-    experts : list of (name, regressor)
-        Each gets X as it was handed in, so a pipeline that selects columns of a data frame works. A `ColumnExpert`
-        is a column of X that already is a forecast.
-    shared : list of (name, regressor)
+    experts : list of regressors, or of (name, regressor) pairs
+        One without a name is named after its type. Each gets X as it was handed in, so a pipeline that selects
+        columns of a data frame works. A `ColumnExpert` is a column of X that already is a forecast.
+    shared : list of regressors, or of (name, regressor) pairs
         Always on: the routed experts learn what these leave, by backfitting on held-out rows.
     gates : "auto", or a sequence of names and gate objects
         The gates in the list, beside every single expert and the global stacks: names of `gatewise.gates.GATES`, or
@@ -96,10 +96,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     array([1, 1])
     """
 
+    experts_: list[Any]
+
     def __init__(
         self,
-        experts: Sequence[tuple[str, Any]],
-        shared: Sequence[tuple[str, Any]] = (),
+        experts: Sequence[Any],
+        shared: Sequence[Any] = (),
         gates: Any = "auto",
         k: Any = "auto",
         cv: Any = None,
@@ -118,8 +120,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
-        experts, shared = checked_experts(self.experts, "experts"), checked_experts(self.shared, "shared", least=0)
-        checked_experts([*experts, *shared], "experts and shared")
+        experts, shared = checked_experts(self.experts, self.shared)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = self._settings()
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
@@ -153,7 +154,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         router = self._router
         if not (return_std or router.needs_forecasts(shares) or router.is_corrected(shares)):
             weights = router.weights(shares, X)
-            return self._always(X) + self._pool().mixture(X, weights)
+            return self._always(X) + self._pool().mix(X, nonzero_assignments(weights))
         F = self._pool().predict(X)
         weights = router.weights(shares, X, F)
         mean = self._always(X) + np.einsum("im,im->i", weights, F) + router.fitted.corrections(shares, F)
@@ -192,16 +193,17 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             return self.fit(X, y, sample_weight)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always, settings = self._always(X), self._settings()
-        loss = ResidualLoss(y - always, as_noise(settings.noise))
+        loss = ResidualLoss(y - always, settings.density)
         self._keep_router(
             self._router.continued(X, self._pool().predict(X), loss, settings.rate * weight / self._unit_weight)
         )
         self.online_predictions_ = self._router.mixing.online + always
         if update_experts:
-            self.experts_ = [deepcopy(expert) for expert in self.experts_]  # one that came fitted stays as it was
-            for expert in self.experts_:
+            experts: list[Any] = deepcopy(self.experts_)  # one that came fitted stays as it was
+            for expert in experts:
                 if hasattr(expert, "partial_fit"):
                     expert.partial_fit(X, y - always)
+            self.experts_ = experts
         return self
 
     @property
@@ -227,11 +229,18 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the experts among them."""
-        params: dict[str, Any] = self._get_params("experts", deep=deep)
+        params: dict[str, Any] = super().get_params(deep=deep)
+        for name, expert in _named(self.experts) if deep else []:
+            params[name] = expert
+            if hasattr(expert, "get_params"):
+                params.update({f"{name}__{key}": value for key, value in expert.get_params().items()})
         return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the experts among them: ``ridge__alpha=1.0``."""
+        names = {name for name, _ in _named(self.experts)}
+        if any(key.partition("__")[0] in names for key in params):
+            self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
         self._set_params("experts", **params)
         return self
 
@@ -273,7 +282,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             fit.rows, task.y[fit.rows], fit.F, fit.weights, fit.forecasts + always, fit.stack + always
         )
         self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history
-        self._scale, self._unit_weight = scale, unit_weight
+        self._shared = list(zip(task.shared.names, trained.shared, strict=True))
+        self._scale: PredictionScale = scale
+        self._unit_weight: float = unit_weight
         self._keep_router(router)
 
     def _keep_router(self, router: FittedRouter) -> None:
@@ -284,17 +295,24 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
         check_is_fitted(self)
-        chosen = self._settings().readout if readout is None else check_readout(readout)
-        return checked_rows(self, X), self._router.shares(chosen)
+        if readout is None:
+            readout = self._settings().readout
+        else:
+            check_readout(readout)
+        return checked_rows(self, X), self._router.shares(readout)
 
     def _pool(self) -> Pool:
         """The fitted experts."""
-        return Pool(list(zip(self._router.names, self.experts_, strict=True)), {}, self.n_jobs)
+        return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs)
 
     def _always(self, X: Any) -> Floats:
         """What the shared experts say, (n,)."""
-        if not self.shared_:
-            return np.zeros(X.shape[0])
-        names = [name for name, _ in checked_experts(self.shared, "shared")]
-        pool = Pool(list(zip(names, self.shared_, strict=True)), {}, self.n_jobs)
-        return np.asarray(pool.predict(X).sum(axis=1))
+        return Pool(self._shared, n_jobs=self.n_jobs).total(X)
+
+
+def _named(experts: Any) -> list[tuple[str, Any]]:
+    """The experts with their names; none where they are not a list of experts, which ``fit`` will say."""
+    try:
+        return named_experts(experts)
+    except (TypeError, ValueError):
+        return []

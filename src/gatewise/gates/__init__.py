@@ -7,7 +7,7 @@ from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
 from gatewise.gates.phi import phi_regularity, PhiRegularity
 from gatewise.gates.quadratic import QuadraticGate
-from gatewise.gates.registry import chosen_gates, GATES, register_gate
+from gatewise.gates.registry import GATES, register_gate
 from gatewise.gates.score import ScoreGate
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "PhiRegularity",
     "QuadraticGate",
     "ScoreGate",
-    "chosen_gates",
     "phi_regularity",
     "register_gate",
 ]

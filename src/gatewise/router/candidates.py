@@ -1,6 +1,6 @@
 """The list of candidates: every single expert, global stacks, and gates of every class along a path of penalties."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, Self, TypeAlias
@@ -14,7 +14,7 @@ from gatewise.arrays import Floats
 from gatewise.gates.feature_maps import FeatureMap
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
-from gatewise.solvers.softmax_path import gate_path, GatePath, stack_weights
+from gatewise.solvers.softmax_path import gate_paths, GatePath, PathRequest, stack_weights
 
 Kind = Literal["single", "stack", "gate"]
 Features: TypeAlias = Mapping[str, Floats]  # of every gate by its name, (n, p)
@@ -126,30 +126,23 @@ class FittedList:
         unit = float(loss.scale)
         linear = _linear_columns(F, unit, center)
         spreads = tuple(sorted({c.spread for c in candidates if c.kind == "gate"}))
-        wanted = list({(c.name, c.corrected): None for c in candidates if c.kind == "gate"})
         part = _some_rows(sample_weight)
-        loss, F, sample_weight, linear = loss.part(part), F[part], sample_weight[part], linear[part]
-        paths: dict[tuple[str, bool], GatePath] = {}
-        for name, corrected in wanted:
-            paths[name, corrected] = gate_path(
-                features[name][part],
-                F,
-                loss,
-                base,
-                spreads,
-                linear=linear if corrected else None,
-                linear_spread=GATE_SPREAD,
-                sample_weight=sample_weight,
-            )
-        still = np.zeros((len(F), 0))  # the stack alone: a gate that cannot move
+        linear = linear[part]
+        gates = list({(c.name, c.corrected): None for c in candidates if c.kind == "gate"})
+        stacks = [s for s, c in enumerate(candidates) if c.corrected and c.kind == "stack"]
+        still = np.zeros((len(part), 0))  # the stack alone: a gate that cannot move
+        requests = [
+            *(PathRequest(features[name][part], spreads, linear if on else None, GATE_SPREAD) for name, on in gates),
+            *(PathRequest(still, (1.0,), linear, candidates[s].spread) for s in stacks),
+        ]
+        found = gate_paths(requests, F[part], loss.part(part), base, sample_weight[part])
+        paths = dict(zip(gates, found[: len(gates)], strict=True))
         correction = np.zeros((len(candidates), len(center) + 1))
+        for s, path in zip(stacks, found[len(gates) :], strict=True):
+            correction[s] = path.linear[0]
         for s, c in enumerate(candidates):
             if c.corrected and c.kind == "gate":
                 correction[s] = paths[c.name, True].linear[spreads.index(c.spread)]
-            elif c.corrected:
-                correction[s] = gate_path(
-                    still, F, loss, base, (1.0,), linear=linear, linear_spread=c.spread, sample_weight=sample_weight
-                ).linear[0]
         return cls(candidates, stack, paths, correction, unit, center, spreads)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -189,20 +182,22 @@ class FittedList:
 
     def forecasts(self, features: Features, F: Floats) -> Floats:
         """The prediction of every candidate, (n, S)."""
-        out = _linear_columns(F, self.unit, self.center) @ self.correction.T
-        for s, weights in self.weights(features):
-            out[:, s] += np.einsum("im,im->i", np.broadcast_to(weights, F.shape), F)
-        return np.asarray(out)
-
-    def weights(self, features: Features) -> Iterator[tuple[int, Floats]]:
-        """(s, its weights) for every candidate: (M,) for a constant gate, else (n, M)."""
+        out: Floats = _linear_columns(F, self.unit, self.center) @ self.correction.T
         offset = np.log(reference(self.stack))
+        sparse = np.empty(F.shape)
         for s, c in enumerate(self.candidates):
-            if c.kind == "gate":
-                theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
-                yield s, _softmax(offset + features[c.name] @ theta.T, c.k)
+            if c.kind != "gate":
+                out[:, s] += F @ self._constant(s)
+                continue
+            theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
+            scores = offset + features[c.name] @ theta.T
+            if c.k is None:
+                weights = softmax(scores, axis=1)
             else:
-                yield s, self._constant(s)
+                kernels.softmax_rows(scores, scores, c.k, sparse)  # ties go to the smaller index
+                weights = sparse
+            out[:, s] += np.einsum("im,im->i", weights, F)
+        return out
 
     def _constant(self, s: int) -> Floats:
         """The weights (M,) of a plain candidate; the single experts stand first in the list."""
@@ -229,12 +224,3 @@ def _some_rows(sample_weight: Floats) -> NDArray[np.intp]:
 
 def _linear_columns(F: Floats, unit: float, center: Floats) -> Floats:
     return np.column_stack([np.full(len(F), unit), F - center])
-
-
-def _softmax(scores: Floats, k: int | None) -> Floats:
-    if k is None:
-        weights: Floats = softmax(scores, axis=1)
-        return weights
-    out = np.empty_like(scores)
-    kernels.softmax_rows(scores, scores, k, out)  # ties go to the smaller index
-    return out

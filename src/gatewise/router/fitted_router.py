@@ -13,8 +13,7 @@ from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, FittedList, gate_features
 from gatewise.router.expert_regions import region_table, RegionTable
-from gatewise.router.learning import RouterFit
-from gatewise.router.mixing import continue_mixing, Mixing
+from gatewise.router.learning import continue_mixing, Mixing, RouterFit
 from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
 
 NEGLIGIBLE = 1e-3  # the total share of candidates that a prediction leaves out

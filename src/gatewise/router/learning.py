@@ -1,4 +1,4 @@
-"""From held-out forecasts to an aggregated router."""
+"""From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from functools import reduce
 import numpy as np
 from scipy.special import softmax
 
+from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.gates.feature_maps import FeatureMap
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, FittedList, gate_features, log_prior
-from gatewise.router.mixing import mix, Mixing
 from gatewise.router.settings import MoESettings
 
 LEAST_ROWS = 2  # that a gate is fitted to
@@ -29,6 +29,22 @@ class RouterSample:
     loss: Loss
     sample_weight: Floats
     held_out: HeldOut
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What the aggregation of S candidates on n rows found.
+
+    ``shares`` (S,) are the weights averaged over time and orders, ``online`` (n,) the one-step-ahead predictions
+    averaged over orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,) the state after all rows, which
+    no order changes.
+    """
+
+    shares: Floats
+    online: Floats
+    scale: Floats
+    log_weights: Floats
+    n_seen: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +112,36 @@ def learn(
         stack=forecasts[:, candidates.index(Candidate("stack", "convex"))],
         n_parts=len(parts),
     )
+
+
+def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders: list[Indices]) -> Mixing:
+    """Aggregate forecasts (n, S) under the loss of their rows, in every one of the orders (`alg:scale_online`).
+
+    A candidate's scale, where the loss has one, is its root mean squared error on all rows. The log density of row i
+    is multiplied by power_i: the sample weight, tempered.
+
+    >>> from gatewise.losses import ResidualLoss
+    >>> y = np.linspace(-1, 1, 50)
+    >>> found = mix(np.column_stack([y + 0.1, -y]), ResidualLoss(y), np.zeros(2), np.ones(50), [np.arange(50)])
+    >>> found.shares.round(2)
+    array([0.99, 0.01])
+    """
+    loss = loss.calibrated(forecasts, power)
+    log_density = power[:, None] * loss.log_density(forecasts)
+    shares, online = time_average(log_prior, log_density, forecasts, orders)
+    state = log_prior + log_density.sum(axis=0)
+    scale = np.broadcast_to(loss.scale, shares.shape)
+    return Mixing(shares, online, scale, state - state.max(), len(forecasts))
+
+
+def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats) -> Mixing:
+    """The aggregation after more rows, in their order, with the scales as they are; ``online`` is for these rows."""
+    n = len(forecasts)
+    log_density = power[:, None] * loss.scaled(mixing.scale).log_density(forecasts)
+    shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(n)])
+    total = mixing.n_seen * mixing.shares + n * shares
+    state = mixing.log_weights + log_density.sum(axis=0)
+    return Mixing(total / total.sum(), online, mixing.scale, state - state.max(), mixing.n_seen + n)
 
 
 @dataclass(frozen=True, eq=False)

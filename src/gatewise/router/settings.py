@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, check_readout, Readout
 from gatewise.noise import as_noise
-
-Readout = Literal["aggregate", "single"]
 
 
 @dataclass
@@ -47,7 +45,7 @@ class MoESettings:
     correct: bool = True
     specialize: int = 0
     rate: float = 0.2
-    noise: str = "gaussian"
+    noise: Any = "gaussian"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks
         """The settings by name, so that a search can reach them: ``settings__spreads``."""
@@ -73,14 +71,7 @@ class MoESettings:
         as_positive(self.fade, "fade")
         as_positive(self.rate, "rate")
         as_count(self.specialize, "specialize", low=0)
-        as_noise(self.noise)
+        self.density = as_noise(self.noise)
 
 
 DEFAULT_SETTINGS = MoESettings()
-
-
-def check_readout(readout: str) -> str:
-    """The readout, if it is one that exists."""
-    if readout not in ("aggregate", "single"):
-        raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")
-    return readout

@@ -8,11 +8,10 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.experts.pool import HeldOut, Pool, predict_matrix, Split, weight_params
+from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.losses import ResidualLoss
-from gatewise.noise import as_noise
 from gatewise.router.candidates import candidate_list
 from gatewise.router.learning import learn, RouterFit, RouterSample
 from gatewise.router.settings import MoESettings
@@ -66,7 +65,7 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
     maps = {name: gate.feature_map.fit(gate, seen, F, task.seed) for name, gate in gates.items()}
     ks = {name: _active_counts(gate, task.ks) for name, gate in gates.items()}
     candidates = candidate_list(names, ks, settings.spreads, settings.correct)
-    loss = ResidualLoss(target, as_noise(settings.noise))
+    loss = ResidualLoss(target, settings.density)
     return learn(RouterSample(task.inputs, loss, task.sample_weight, held_out), candidates, maps, settings, task.seed)
 
 
@@ -99,8 +98,8 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     n = len(task.y)
     always = np.zeros(n)
     if task.shared.experts:
-        always = predict_matrix(task.shared.experts, task.X, task.shared.n_jobs).sum(axis=1)
-    F = predict_matrix(task.routed.experts, task.X, task.routed.n_jobs)
+        always = task.shared.total(task.X)
+    F = task.routed.predict(task.X)
     rows = np.arange(n)
     fit = route(task, HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),)), task.y - always)
     error = float(fit.loss.error(fit.forecasts).mean())

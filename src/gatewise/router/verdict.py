@@ -7,8 +7,8 @@ import numpy as np
 from scipy import special
 
 from gatewise.arrays import Floats
-from gatewise.geometry import Interval
 from gatewise.router.candidates import Candidate, Kind
+from gatewise.stats import Interval
 
 LEVEL = 0.95
 TEST_SHARE = 0.5  # rows of the test set that the interval speaks of, over the rows that it was learned from

@@ -1,7 +1,6 @@
 """Softmax gates about a reference, fitted by a penalised loss along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +8,6 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.kernels.loss_terms import loss_terms
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.solvers.simplex_least_squares import convex_stack
 
@@ -40,10 +38,11 @@ class _PathProblem(NamedTuple):
     features: Floats  # (n, p)
     experts: Floats  # (n, M)
     linear: Floats  # (n, q)
-    terms: Any  # z to (phi, phi', phi'')
+    loss: Loss
     offset: Floats  # (M,): log of the reference
     sample_weight: Floats  # (n,)
     penalty: Floats  # (M p + q,)
+    quadratic: tuple[Floats, Floats] | None  # (target, precision), (n,) each, of a quadratic loss with its weights
 
     @property
     def n_scores(self) -> int:
@@ -54,10 +53,16 @@ class _PathProblem(NamedTuple):
         scores = self.features @ theta[: self.n_scores].reshape(len(self.offset), -1).T
         weights = softmax(self.offset + scores, axis=1)
         mixture = np.einsum("im,im->i", weights, self.experts)
-        value, slope, curvature = self.terms(mixture + self.linear @ theta[self.n_scores :])
-        total = float(self.sample_weight @ value + 0.5 * (self.penalty @ theta**2))
         tilts = weights * (self.experts - mixture[:, None])
-        return _Point(total, weights, tilts, self.sample_weight * slope, self.sample_weight * curvature)
+        always = self.linear @ theta[self.n_scores :]
+        if self.quadratic is not None:
+            target, precision = self.quadratic
+            residual = target - mixture - always
+            value = 0.5 * float(precision @ residual**2 + self.penalty @ theta**2)
+            return _Point(value, weights, tilts, -(precision * residual), precision)
+        z, weight = mixture + always, self.sample_weight
+        value = float(weight @ self.loss.value(z) + 0.5 * (self.penalty @ theta**2))
+        return _Point(value, weights, tilts, weight * self.loss.slope(z), weight * self.loss.curvature(z))
 
     def gradient(self, point: _Point, theta: Floats) -> Floats:
         scores = (point.tilts * point.slope[:, None]).T @ self.features
@@ -75,7 +80,9 @@ class _PathProblem(NamedTuple):
             for j in range(m + 1):
                 both = point.curvature * point.tilts[:, m] * point.tilts[:, j]
                 mixed = point.tilts[:, m] * point.weights[:, j] + point.tilts[:, j] * point.weights[:, m]
-                both -= point.slope * (mixed - point.tilts[:, m] if j == m else mixed)
+                both -= point.slope * mixed
+                if j == m:
+                    both += point.slope * point.tilts[:, m]
                 matrix[here, j * p : (j + 1) * p] = (self.features * both[:, None]).T @ self.features
             tilted = self.linear * (point.curvature * point.tilts[:, m])[:, None]
             matrix[M * p :, here] = tilted.T @ self.features
@@ -85,22 +92,26 @@ class _PathProblem(NamedTuple):
         return matrix
 
 
-def gate_path(
-    features: Floats,
-    F: Floats,
-    loss: Loss,
-    reference: Floats,
-    spreads: Sequence[float],
-    *,
-    linear: Floats | None = None,
-    linear_spread: float = 1.0,
-    sample_weight: Floats | None = None,
-) -> GatePath:
-    """Gates for every spread, from the smallest on, each started at the one before.
+class PathRequest(NamedTuple):
+    """One path: features (n, p) that scores multiply, the spreads of their coefficients, and columns always on.
 
-    The gate is softmax(log reference + features . theta_m), so theta = 0 is the ``reference`` (M,), a simplex vector
-    with positive entries. With features (n, p), the experts' F (n, M), the loss phi at these rows and, if given,
-    columns ``linear`` (n, q) of a part that is always on, each solution minimises
+    ``linear`` (n, q) are those columns, with coefficients of the spread ``linear_spread``; None for no such part.
+    """
+
+    features: Floats
+    spreads: Sequence[float]
+    linear: Floats | None = None
+    linear_spread: float = 1.0
+
+
+def gate_paths(
+    requests: Sequence[PathRequest], F: Floats, loss: Loss, reference: Floats, sample_weight: Floats | None = None
+) -> list[GatePath]:
+    """For every request gates of every spread, from the smallest on, each started at the one before.
+
+    A gate is softmax(log reference + features . theta_m), so theta = 0 is the ``reference`` (M,), a simplex vector
+    with positive entries. With the experts' F (n, M), the loss phi at these rows and the columns that are always on,
+    each solution minimises
 
         sum_i phi_i(sum_m g_m(x_i; theta) F_im + linear_i . b)
             + |theta|^2 / (2 spread^2) + |b|^2 / (2 linear_spread^2),
@@ -110,22 +121,34 @@ def gate_path(
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
     >>> loss = ResidualLoss(np.tanh(3 * x) + 0.1 * np.cos(400 * x), sigma=0.7)
-    >>> theta = gate_path(x[:, None], F, loss, np.array([0.5, 0.5]), [10.0]).theta[0]
-    >>> float((theta[0] - theta[1]).round(1)[0])
+    >>> path, = gate_paths([PathRequest(x[:, None], [10.0])], F, loss, np.array([0.5, 0.5]))
+    >>> float((path.theta[0, 0] - path.theta[0, 1]).round(1)[0])
     5.9
     """
-    n, M = F.shape
-    weight = np.ones(n) if sample_weight is None else sample_weight
-    columns = np.empty((n, 0)) if linear is None else linear
-    p, q = features.shape[1], columns.shape[1]
+    weight = np.ones(len(F)) if sample_weight is None else sample_weight
+    quadratic = loss.quadratic()
+    exact = None if quadratic is None else (quadratic[0], weight * quadratic[1])
+    solvable = bool(loss.slope(F @ reference).any())  # else no change of the weights can help
+    return [_path(request, F, loss, reference, weight, exact, solvable) for request in requests]
+
+
+def _path(
+    request: PathRequest,
+    F: Floats,
+    loss: Loss,
+    reference: Floats,
+    weight: Floats,
+    exact: tuple[Floats, Floats] | None,
+    solvable: bool,
+) -> GatePath:
+    features, spreads, linear, linear_spread = request
+    columns = np.empty((len(F), 0)) if linear is None else linear
+    M, p, q = F.shape[1], features.shape[1], columns.shape[1]
     path = GatePath(np.zeros((len(spreads), M, p)), np.zeros((len(spreads), q)))
-    terms = _terms(loss, n)
-    if not terms(F @ reference)[1].any():  # no change of the weights can help
-        return path
     theta = np.zeros(M * p + q)
-    for number in np.argsort(spreads):
+    for number in np.argsort(spreads) if solvable else ():
         penalty = np.repeat([spreads[number] ** -2.0, linear_spread**-2.0], [M * p, q])
-        problem = _PathProblem(features, F, columns, terms, np.log(reference), weight, penalty)
+        problem = _PathProblem(features, F, columns, loss, np.log(reference), weight, penalty, exact)
         theta = _minimise(problem, theta)
         path.theta[number], path.linear[number] = theta[: M * p].reshape(M, p), theta[M * p :]
     return path
@@ -145,23 +168,8 @@ def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
         return np.asarray(convex_stack(F, loss.y, sample_weight).theta.ravel())
     M = F.shape[1]
     equal = np.full(M, 1.0 / M)
-    path = gate_path(np.ones((len(F), 1)), F, loss, equal, [WIDE], sample_weight=sample_weight)
+    (path,) = gate_paths([PathRequest(np.ones((len(F), 1)), [WIDE])], F, loss, equal, sample_weight)
     return np.asarray(softmax(path.theta[0, :, 0]))
-
-
-def _terms(loss: Loss, n: int) -> Any:
-    """z (n,) to phi, its slope and its curvature: compiled where the loss has a code, else by its own methods."""
-    code = loss.code()
-    if code is None:
-        return lambda z: (loss.value(z), loss.slope(z), loss.curvature(z))
-    filled = partial(loss_terms, code.kind, code.parameter)
-
-    def terms(z: Floats) -> tuple[Floats, Floats, Floats]:
-        value, slope, curvature = np.empty(n), np.empty(n), np.empty(n)
-        filled(z, code.y, code.sigma, value, slope, curvature)
-        return value, slope, curvature
-
-    return terms
 
 
 def _minimise(problem: _PathProblem, theta: Floats) -> Floats:

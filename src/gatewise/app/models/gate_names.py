@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import entry_points, EntryPoint
 from typing import Any
 
-from gatewise.gates.feature_maps import CLASSES as GATES
+from gatewise.gates import GATES, register_gate
 
 GROUP = "gatewise.gates"
 AUTO = "auto"
@@ -60,6 +60,6 @@ def _added() -> Iterator[EntryPoint]:
 
 def _register(point: EntryPoint) -> None:
     try:
-        GATES[point.name] = point.load()  # type: ignore[index]
+        register_gate(point.name, point.load())
     except Exception as error:
         raise ValueError(f"gates: {point.name!r} cannot be imported from {point.value}: {error}") from error
