@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import Floats
-from gatewise.stats import root_mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
-LEAST_SCALE = 1e-6  # of the largest scale of a list: below it a scale is rounding
-TINY = float(np.sqrt(np.finfo(np.float64).tiny))
+LEAST_VARIANCE = 1e-12  # of the largest variance of a list: below it a variance is rounding
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @runtime_checkable
@@ -191,7 +190,7 @@ class Loss(Protocol):
         ...
 
     def quadratic(self) -> tuple[Floats, float] | None:
-        """(target (n,), precision) of a loss precision (target - z)^2 / 2 + constant; None of any other loss."""
+        """(target (n,), variance) of a loss (target - z)^2 / (2 variance) + constant; None of any other loss."""
         ...
 
 
@@ -202,7 +201,7 @@ GAUSSIAN_NOISE = Gaussian()
 class ResidualLoss:
     """phi_i(z) = -log h((y_i - z) / sigma) + log sigma, for a noise density h of variance 1.
 
-    ``sigma`` is one number, or one for each column of z (S,).
+    ``variance`` is sigma^2: one number, or one for each column of z (S,).
 
     >>> loss = ResidualLoss(np.array([1.0, 3.0]))
     >>> loss.slope(np.array([1.0, 1.0])), loss.curvature(np.array([1.0, 1.0]))
@@ -213,51 +212,50 @@ class ResidualLoss:
 
     y: Floats
     noise: Noise = GAUSSIAN_NOISE
-    sigma: Floats | float = 1.0
+    variance: Floats | float = 1.0
 
     @property
     def scale(self) -> Floats | float:
-        return self.sigma
+        return np.sqrt(self.variance)
 
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
 
     def slope(self, z: Floats) -> Floats:
-        return np.asarray(score(self.noise, self._standardised(z)) / self.sigma)
+        return np.asarray(score(self.noise, self._standardised(z)) / self.scale)
 
     def curvature(self, z: Floats) -> Floats:
-        return np.asarray(-score_slope(self.noise, self._standardised(z)) / self.sigma**2)
+        return np.asarray(-score_slope(self.noise, self._standardised(z)) / self.variance)
 
     def log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.noise.log_density(self._standardised(z)) - np.log(self.sigma))
+        return np.asarray(self.noise.log_density(self._standardised(z)) - np.log(self.scale))
 
     def error(self, z: Floats) -> Floats:
         return np.asarray(self._residual(z) ** 2)
 
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:
-        """With the root mean squared residual of every column as its scale, kept above zero.
+        """With the mean squared residual of every column as its variance, kept above zero.
 
-        >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).sigma
+        >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
         """
-        scale = root_mean_square(self._residual(z), sample_weight)
-        sigma = np.maximum(scale, max(LEAST_SCALE * float(scale.max()), TINY))
-        return self.scaled(sigma if z.ndim > 1 else float(sigma))
+        squares = np.average(self._residual(z) ** 2, axis=0, weights=sample_weight)
+        return replace(self, variance=np.maximum(squares, max(LEAST_VARIANCE * float(np.max(squares)), TINY)))
 
     def scaled(self, scale: Floats | float) -> Self:
-        return replace(self, sigma=scale)
+        return replace(self, variance=np.square(scale))
 
     def part(self, rows: Any) -> Self:
         return replace(self, y=self.y[rows])
 
     def quadratic(self) -> tuple[Floats, float] | None:
-        return (self.y, float(self.sigma) ** -2.0) if isinstance(self.noise, Gaussian) else None
+        return (self.y, float(self.variance)) if isinstance(self.noise, Gaussian) else None
 
     def _residual(self, z: Floats) -> Floats:
         return (self.y if z.ndim == 1 else self.y[:, None]) - z
 
     def _standardised(self, z: Floats) -> Floats:
-        return np.asarray(self._residual(z) / self.sigma)
+        return np.asarray(self._residual(z) / self.scale)
 
 
 @dataclass(frozen=True)

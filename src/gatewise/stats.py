@@ -74,13 +74,3 @@ def best_others(losses: Floats, chosen: NDArray[np.bool_]) -> Indices:
     means = (share / share.sum(axis=0)).T @ losses  # (M, M): mean loss of j where m is chosen
     np.fill_diagonal(means, np.inf)
     return np.asarray(means.argmin(axis=1))
-
-
-def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
-    """The root of the mean square of every column of values (n,) or (n, S), with weights (n,) on the rows.
-
-    >>> root_mean_square(np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([1.0, 1.0])).round(3)
-    array([3.536, 0.707])
-    """
-    squares = np.mean(values**2, axis=0) if weights is None else weights @ values**2 / weights.sum()
-    return np.asarray(np.sqrt(squares))

@@ -120,14 +120,14 @@ def gate_paths(
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
-    >>> loss = ResidualLoss(np.tanh(3 * x) + 0.1 * np.cos(400 * x), sigma=0.7)
+    >>> loss = ResidualLoss(np.tanh(3 * x) + 0.1 * np.cos(400 * x), variance=0.5)
     >>> path, = gate_paths([PathRequest(x[:, None], [10.0])], F, loss, np.array([0.5, 0.5]))
     >>> float((path.theta[0, 0] - path.theta[0, 1]).round(1)[0])
     5.9
     """
     weight = np.ones(len(F)) if sample_weight is None else sample_weight
     quadratic = loss.quadratic()
-    exact = None if quadratic is None else (quadratic[0], weight * quadratic[1])
+    exact = None if quadratic is None else (quadratic[0], weight / quadratic[1])
     solvable = bool(loss.slope(F @ reference).any())  # else no change of the weights can help
     return [_path(request, F, loss, reference, weight, exact, solvable) for request in requests]
 
