@@ -14,13 +14,7 @@ from gatewise.aggregation.particles import moves, smc
 from gatewise.aggregation.particles.domains import Box, Simplices
 from gatewise.aggregation.particles.forms import form_of
 from gatewise.aggregation.particles.likelihood import Calibration, Likelihood, power_of
-from gatewise.aggregation.particles.particle_run import (
-    mean_gate,
-    mean_prediction,
-    Particles,
-    run,
-    weights_over_time,
-)
+from gatewise.aggregation.particles.particle_run import Particles, run
 from gatewise.gates import KernelGate, LinearGate
 from tests.reference_net import net_predictions
 
@@ -387,7 +381,7 @@ class TestEdges:
             run(Particles(10), LinearGate(3), X, y, F, Gaussian(), 0.5, rng=0)
         with pytest.raises(ValueError, match="F must have shape"):
             run(Particles(10), LinearGate(2), X, y, F, Gaussian(), Calibration(X, y, F[:, :1], 0.1, 1.0), rng=0)
-        with pytest.raises(ValueError, match="low must be at most high"):
+        with pytest.raises(ValueError, match="low and high must satisfy 0 < low <= high"):
             Calibration(X, y, F, 1.0, 0.1)
         result = run(Particles(10), LinearGate(2), X, y, F, Gaussian(), 0.5, rng=0)
         with pytest.raises(ValueError, match=r"F must have shape \(60, 60, 2\)"):

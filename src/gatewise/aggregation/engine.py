@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
+from gatewise.aggregation.scales import check_bounds, clip_scale
 from gatewise.arrays import Floats, Integers
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
@@ -23,7 +24,7 @@ from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, No
 NoiseLike: TypeAlias = str | Noise | LogDensity
 
 
-class Aggregation(NamedTuple):
+class NetRun(NamedTuple):
     """What step (e) leaves behind; n observations, S candidates.
 
     predictions (n,): online, each before its response was seen; log_z (n + 1,): log normalisers, log_z[t] of the
@@ -51,12 +52,9 @@ def calibrate(
 
     sigma_s^2 = Pi_[low^2, high^2](mean_t (y_t - f(x_t; theta_s))^2).
     """
-    low, high = bounds
-    if not 0.0 < low <= high < np.inf:
-        raise ValueError(f"bounds must satisfy 0 < low <= high < inf for the noise scale; got ({low}, {high})")
+    low, high = check_bounds(bounds)
     sigma = _mean_square(_tables(candidates, features, y, F), candidates.size, n_threads)
-    np.sqrt(sigma, out=sigma)
-    return np.clip(sigma, low, high, out=sigma)
+    return clip_scale(np.sqrt(sigma, out=sigma), low, high)
 
 
 def aggregate(
@@ -69,7 +67,7 @@ def aggregate(
     log_prior: Floats | None = None,
     edges: Sequence[int] | None = None,
     n_threads: int = 1,
-) -> Aggregation:
+) -> NetRun:
     """Weigh the candidates by their predictive densities, row after row; step (e).
 
     sigma (S,) or one number for all. log_prior (S,), -inf to exclude a candidate; uniform when None. edges
@@ -92,7 +90,7 @@ def aggregate(
     log_z = top + log_mass
     if not np.isfinite(log_z).all():
         raise ValueError("y is so far from every candidate, in units of sigma, that its density overflows; rescale y")
-    return Aggregation(y - residual, log_z, log_weights, means)
+    return NetRun(y - residual, log_z, log_weights, means)
 
 
 def project_l2(

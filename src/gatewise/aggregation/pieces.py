@@ -4,7 +4,7 @@ With experts that evolve, the mean over time of gate times expert is not one ave
 the stretches are kept apart.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,12 @@ from gatewise.experts import Expert, expert_matrix
 from gatewise.gates import Gate
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The experts at one time: shared ones, always on, and routed ones."""
+@dataclass(frozen=True, eq=False)
+class ExpertSnapshot:
+    """The experts at one time: shared ones, always on, and routed ones, which a gate weighs.
+
+    Two snapshots are equal only if they are the same object: experts cannot be compared.
+    """
 
     shared: tuple[Expert, ...]
     routed: tuple[Expert, ...]
@@ -36,7 +39,7 @@ class Piece:
     share: float
     candidates: Candidates
     weights: Floats
-    pool: Pool
+    experts: ExpertSnapshot
 
     def gate(self, gate: Gate, X: Any, n_threads: int) -> Floats:
         """The aggregated gate of this stretch at the rows of X, (n, M)."""
@@ -58,16 +61,11 @@ def aggregated_weights(pieces: Iterable[Piece], gate: Gate, X: Any, n_threads: i
 def aggregated_prediction(pieces: Sequence[Piece], gate: Gate, X: Any, n_threads: int) -> Floats:
     """The time average of shared plus gate-weighted routed experts, (n,): f_0 tilde of `alg:general`."""
     total = np.zeros(len(as_rows(X)))
-    for pool, members in _by_pool(pieces):
-        shared, routed = pool.predictions(X)
+    by_experts: dict[ExpertSnapshot, list[Piece]] = {}  # so that each snapshot is asked once
+    for piece in pieces:
+        by_experts.setdefault(piece.experts, []).append(piece)
+    for experts, members in by_experts.items():
+        shared, routed = experts.predictions(X)
         share = sum(piece.share for piece in members)
         total += share * shared + (aggregated_weights(members, gate, X, n_threads) * routed).sum(axis=1)
     return total
-
-
-def _by_pool(pieces: Sequence[Piece]) -> Iterator[tuple[Pool, list[Piece]]]:
-    """The pieces grouped by their experts, so that each is asked once."""
-    groups: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        groups.setdefault(id(piece.pool), []).append(piece)
-    return ((members[0].pool, members) for members in groups.values())

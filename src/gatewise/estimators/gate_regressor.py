@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.aggregation.erm import least_squares, LeastSquares, net_least_squares, NetLeastSquares
+from gatewise.aggregation.erm import least_squares, net_least_squares, NetLeastSquares
 from gatewise.aggregation.pieces import shared_sum
 from gatewise.arrays import Floats
 from gatewise.experts import Expert, expert_matrix
@@ -16,6 +16,7 @@ from gatewise.experts.evolving import is_ready
 from gatewise.gates import Gate, KernelGate
 from gatewise.mixture import MixtureOfExperts
 from gatewise.nets import ListNet, Net
+from gatewise.solvers.local_descent import LeastSquares
 from gatewise.solvers.simplex_least_squares import simplex_least_squares, SimplexFit
 
 

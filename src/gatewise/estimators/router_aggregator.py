@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
-from gatewise.aggregation.ordered import fit_order, merge, OrderFit, Sample, Setting
+from gatewise.aggregation.ordered import AggregationSetting, fit_order, merge, Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, ExpertSnapshot, Piece
 from gatewise.aggregation.projections import project_by_cross_entropy, project_in_l2
 from gatewise.arrays import as_rows, Floats
 from gatewise.experts import Expert, expert_matrix
@@ -107,13 +107,15 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> "RouterAggregator":
         """Learn the gate from rows X and responses y (n,)."""
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
-        sample = Sample(X if hasattr(X, "shape") else checked, as_rows(X), np.asarray(response, dtype=np.float64))
+        sample = Observations(
+            X if hasattr(X, "shape") else checked, as_rows(X), np.asarray(response, dtype=np.float64)
+        )
         blocks = Blocks() if self.blocks is None else self.blocks
         setting = self._setting(sample, blocks)
         rng = np.random.default_rng(self.random_state)
         orders = [rng.permutation(len(sample.y)) for _ in range(blocks.n_orders)]
         fits = [fit_order(setting, sample, order, rng) for order in orders]
-        pieces, average = merge(fits, fixed_pool=setting.static is not None)
+        pieces, average = merge(fits, fixed_experts=setting.static is not None)
         theta, report = self._project(setting, sample, orders[0], pieces, average)
         # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
         self._pieces, self._average, self.theta_, self.projection_ = pieces, average, theta, report
@@ -143,31 +145,36 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _setting(self, sample: Sample, blocks: Blocks) -> Setting:
+    def _setting(self, sample: Observations, blocks: Blocks) -> AggregationSetting:
         if len(self.routed) != self.gate.n_experts:
             raise ValueError(
                 f"routed must hold one expert for each of the gate's {self.gate.n_experts}, not {len(self.routed)}"
             )
-        pool = Pool(tuple(self.shared), tuple(self.routed))
-        ready = all(is_ready(expert) for expert in (*pool.shared, *pool.routed))
+        experts = ExpertSnapshot(tuple(self.shared), tuple(self.routed))
+        ready = all(is_ready(expert) for expert in (*experts.shared, *experts.routed))
         still = ready and blocks.update_every is None
-        static = expert_matrix([*pool.shared, *pool.routed], sample.X) if still else None
+        static = expert_matrix([*experts.shared, *experts.routed], sample.X) if still else None
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):
             self.gate.check_theta(net.theta([0]), sample.rows.shape[1])
-        return Setting(
+        return AggregationSetting(
             gate=self.gate,
             net=net,
             noise=as_noise(self.noise),
             blocks=blocks,
             counts=blocks.counts(len(sample.y), ready, self.projection == "cross_entropy"),
-            pool=pool,
+            experts=experts,
             static=static,
             n_threads=numba.get_num_threads(),
         )
 
     def _project(
-        self, setting: Setting, sample: Sample, order: NDArray[np.intp], pieces: list[Piece], average: Pool
+        self,
+        setting: AggregationSetting,
+        sample: Observations,
+        order: NDArray[np.intp],
+        pieces: list[Piece],
+        average: ExpertSnapshot,
     ) -> tuple[Floats, Any]:
         if self.projection == "cross_entropy":
             last = sample.part(order[len(order) - setting.counts.projection :])
@@ -184,5 +191,10 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.sigma_ = fits[0].sigma if one else np.stack([fit.sigma for fit in fits])
         self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
         self.thinning_error_ = max(fit.thinning_error for fit in fits)
-        self.leading_, self.leading_theta_, self.weights_path_ = fits[0][4:7]
-        self.acceptance_, self.ess_ = fits[0].acceptance, fits[0].ess
+        first = fits[0]
+        self.leading_, self.leading_theta_, self.weights_path_ = (
+            first.leading,
+            first.leading_theta,
+            first.leading_path,
+        )
+        self.acceptance_, self.ess_ = first.acceptance, first.ess
