@@ -191,10 +191,5 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.sigma_ = fits[0].sigma if one else np.stack([fit.sigma for fit in fits])
         self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
         self.thinning_error_ = max(fit.thinning_error for fit in fits)
-        first = fits[0]
-        self.leading_, self.leading_theta_, self.weights_path_ = (
-            first.leading,
-            first.leading_theta,
-            first.leading_path,
-        )
-        self.acceptance_, self.ess_ = first.acceptance, first.ess
+        self.leading_, self.leading_theta_, self.weights_path_ = fits[0][4:7]
+        self.acceptance_, self.ess_ = fits[0].acceptance, fits[0].ess

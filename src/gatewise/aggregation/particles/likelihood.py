@@ -12,7 +12,7 @@ import numpy as np
 from gatewise.aggregation.particles.forms import checked_rows, Form, ParticleRows
 from gatewise.aggregation.scales import check_bounds, clip_scale, clipped_scale
 from gatewise.arrays import as_positive, Floats
-from gatewise.kernels.gradient import ABSOLUTE, SQUARE
+from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
 from gatewise.noise import Noise
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])
