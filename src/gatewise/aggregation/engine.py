@@ -13,13 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
-from gatewise.aggregation.scales import check_bounds, clip_scale
+from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
-from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, Noise, StudentT
+from gatewise.losses import noise_code
+from gatewise.noise import as_noise, LogDensity, Noise
+from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
 
@@ -77,7 +78,7 @@ def aggregate(
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
     cuts = _check_edges(edges, len(y))
     family = as_noise(noise)
-    code = _code(family)
+    code = noise_code(family)
     if isinstance(tables, BlockTables) or code is None:
         rest = (scales, prior, family)
         residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
@@ -174,15 +175,6 @@ def effective_number(log_weights: Floats) -> float:
     step = 2**20  # no second array of size S
     parts = (np.exp(2.0 * log_weights[i : i + step]).sum() for i in range(0, len(log_weights), step))
     return float(1.0 / sum(parts))
-
-
-def _code(noise: Noise) -> tuple[int, float] | None:
-    """How the kernels know a family; None when they do not."""
-    if isinstance(noise, Gaussian):
-        return GAUSSIAN, 0.0
-    if isinstance(noise, DoubleExponential):
-        return DOUBLE_EXPONENTIAL, 0.0
-    return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
 
 
 def _blocks(tables: Tables | BlockTables) -> blockwise.Blocks:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.aggregation import weights as weighting
-from gatewise.aggregation.scales import check_bounds, clip_scale
+from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import as_positive, as_vector, Floats
 from gatewise.noise import Noise
+from gatewise.stats import clip_scale
 
 
 class StreamState(NamedTuple):

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.aggregation.scales import clip_scale, root_mean_square
 from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats
 from gatewise.noise import Noise
+from gatewise.stats import clip_scale, root_mean_square
 
 LEAST = float(np.sqrt(np.finfo(np.float64).tiny))  # a scale whose square is a number above zero
 

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatewise.aggregation.particles.forms import checked_rows, Form, ParticleRows
-from gatewise.aggregation.scales import check_bounds, clip_scale, clipped_scale
+from gatewise.aggregation.scales import check_bounds, clipped_scale
 from gatewise.arrays import as_positive, Floats
 from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
-from gatewise.noise import Noise
+from gatewise.noise import Noise, score
+from gatewise.stats import clip_scale
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])
 
@@ -55,14 +56,6 @@ def power_of(noise: Noise) -> PowerLaw | None:
         if np.allclose(drop, rate * np.abs(PROBES) ** degree, rtol=1e-8, atol=1e-12):
             return PowerLaw(degree, rate, peak)
     return None
-
-
-def score(noise: Noise, z: Floats) -> Floats:
-    """d log h / dz: the noise's own ``score`` where it has one, else a central difference."""
-    if hasattr(noise, "score"):
-        return np.asarray(noise.score(z))
-    step = 1e-5 * (1.0 + np.abs(z))
-    return np.asarray((noise.log_density(z + step) - noise.log_density(z - step)) / (2.0 * step))
 
 
 @dataclass(frozen=True)
