@@ -7,13 +7,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.shared.additive_fit import find_thresholds, Maps, moved_maps, ready_maps, select_sizes, with_sizes
 from gatewise.shared.backfitting import backfit, Backfitting
 from gatewise.shared.bases import column_index, ConstantBasis, PolynomialBasis
 from gatewise.shared.comparison import compare_methods, Comparison
 from gatewise.shared.least_squares import FITS
-from gatewise.shared.partition import given_labels, Labels, Threshold, threshold_labels
+from gatewise.shared.partition import given_labels, Threshold, threshold_labels
 from gatewise.shared.sieves import choose_ridge
 
 METHODS = (*FITS, "backfit")
@@ -111,7 +111,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
                 parts[labels == j, 1] = learner.predict(rows[labels == j])
         return parts
 
-    def regions(self, X: Any) -> Labels:
+    def regions(self, X: Any) -> Indices:
         """The region of every row of X, (n,)."""
         return self._labels(X, self._rows(X))
 
@@ -124,7 +124,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         rows: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         return rows
 
-    def _labels(self, X: Any, rows: Floats) -> Labels:
+    def _labels(self, X: Any, rows: Floats) -> Indices:
         if isinstance(self._threshold, Threshold):
             return threshold_labels(rows[:, self._column], self.thresholds_)
         labels = given_labels(self._threshold, X if hasattr(X, "columns") else rows)

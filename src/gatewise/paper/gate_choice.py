@@ -18,6 +18,7 @@ from gatewise.gates import Gate
 from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.runner import Runner
 from gatewise.paper.table1_gates import KERNELS, NETS
+from gatewise.stats import mean_and_error
 
 CLASSES = ("linear", "quadratic", "kernel")
 _AXIS = (np.arange(100) + 0.5) / 50 - 1
@@ -126,5 +127,5 @@ def _row(design: str, n: int, runs: Floats) -> SelectionRow:
 def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
     """The ratio of two means over the same samples, and its standard error by the delta method."""
     ratio = float(above.mean() / below.mean())
-    spread = np.std(above - ratio * below, ddof=1) / np.sqrt(len(above))
-    return ratio, float(spread / below.mean())
+    _, error = mean_and_error(above - ratio * below)
+    return ratio, error / float(below.mean())

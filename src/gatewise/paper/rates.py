@@ -28,6 +28,7 @@ from gatewise.shared.additive_fit import Maps
 from gatewise.shared.bases import FourierBasis
 from gatewise.shared.least_squares import AdditiveFit, factorize, joint_fit, Problem, pure_fit
 from gatewise.shared.sieves import choose_sizes, gcv
+from gatewise.stats import mean_and_error
 
 SIZES = (200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
 SLOPE_FROM = 3200
@@ -122,9 +123,8 @@ def summarize(design: str, n: int, runs: Iterable[dict[str, Floats]]) -> list[Ri
         if learner == "pure orders":
             size = int(values.mean(axis=0).argmin())
             values = values[:, size]
-        se = float(values.std(ddof=1) / np.sqrt(len(values)))
         name, order = ("pure, best size", size + 1) if size is not None else (learner, None)
-        rows.append(RiskRow(design, name, n, float(values.mean()), se, order))
+        rows.append(RiskRow(design, name, n, *mean_and_error(values), order))
     return rows
 
 

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.shared.bases import columns_of, FeatureMap, ready_basis, resized
 from gatewise.shared.dynamic import search_thresholds
 from gatewise.shared.least_squares import AdditiveFit, factorize, FITS, Problem
 from gatewise.shared.moving import search_moving
-from gatewise.shared.partition import Labels, region_rows, Threshold, threshold_labels
+from gatewise.shared.partition import region_rows, Threshold, threshold_labels
 from gatewise.shared.profile import profile_threshold
 from gatewise.shared.sieves import choose_sizes, SieveSearch, Sizes
 
@@ -29,7 +29,7 @@ class Maps(NamedTuple):
                 made[id(ready)] = columns_of(ready, X, f"routed[{j}]")
         return columns_of(self.shared, X, "shared"), tuple(made[id(ready)] for ready in self.routed)
 
-    def problem(self, X: Floats, y: Floats, labels: Labels) -> Problem:
+    def problem(self, X: Floats, y: Floats, labels: Indices) -> Problem:
         """The least-squares problem of a partition; each routed basis sees its own rows only."""
         rows = [np.flatnonzero(labels == j) for j in range(len(self.routed))]
         routed = tuple(
@@ -39,7 +39,7 @@ class Maps(NamedTuple):
         region_rows(labels, len(self.routed), [R.shape[1] for R in routed])
         return Problem(columns_of(self.shared, X, "shared"), routed, tuple(rows), y)
 
-    def components(self, X: Floats, labels: Labels, fit: AdditiveFit) -> Floats:
+    def components(self, X: Floats, labels: Indices, fit: AdditiveFit) -> Floats:
         """The shared and the routed part at every row, (n, 2)."""
         parts = np.zeros((len(X), 2))
         parts[:, 0] = columns_of(self.shared, X, "shared") @ fit.shared
@@ -111,7 +111,7 @@ def with_sizes(maps: Maps, sizes: Sizes, sieve: SieveSearch) -> Maps:
 
 
 def select_sizes(
-    X: Floats, y: Floats, labels: Labels, maps: Maps, sieve: SieveSearch, method: str, ridge: tuple[float, float]
+    X: Floats, y: Floats, labels: Indices, maps: Maps, sieve: SieveSearch, method: str, ridge: tuple[float, float]
 ) -> Sizes:
     """The sieve sizes of all components by the criterion of ``sieve``, for a given partition."""
     rows = region_rows(labels, len(maps.routed), [1] * len(maps.routed))

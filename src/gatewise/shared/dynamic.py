@@ -12,9 +12,8 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats
 from gatewise.kernels.triangular import running_profiles, stacked_rss
 from gatewise.shared.least_squares import factorize, RANK_TOLERANCE
 from gatewise.shared.profile import cut, region_factors
@@ -26,7 +25,7 @@ class Segments(NamedTuple):
     """What each run of bins a..b says of [shared | y] with the columns of region j fitted."""
 
     factors: tuple[Floats, ...]  # (B, B, s, s) each, [a, b]; regions with one basis share one array
-    allowed: tuple[NDArray[np.bool_], ...]  # (B, B) each: the region would have rows enough
+    allowed: tuple[Booleans, ...]  # (B, B) each: the region would have rows enough
     scale: Floats  # (s-1,) the lengths of the shared columns
 
     def stack(self, cuts: Cuts) -> Floats:

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
-Rows = NDArray[np.intp]
 RANK_TOLERANCE = 1e-10
 
 
@@ -23,7 +21,7 @@ class Factor(NamedTuple):
 
     q: Floats  # (n, r)
     r: Floats  # (r, r)
-    kept: Rows  # (r,)
+    kept: Indices  # (r,)
     scale: Floats  # (p,)
 
     def solve(self, y: Floats) -> Floats:
@@ -60,7 +58,7 @@ class Problem(NamedTuple):
 
     shared: Floats
     routed: tuple[Floats, ...]
-    rows: tuple[Rows, ...]
+    rows: tuple[Indices, ...]
     y: Floats
 
 
@@ -128,7 +126,7 @@ def pure_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> Addit
 FITS = {"joint": joint_fit, "two-stage": two_stage_fit, "two-stage-plain": plain_two_stage_fit, "pure": pure_fit}
 
 
-def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Rows]) -> Floats:
+def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Indices]) -> Floats:
     """A (n, p) projected off the routed columns, region by region."""
     rest = A.copy()
     for factor, index in zip(factors, rows, strict=True):

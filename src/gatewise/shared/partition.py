@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_vector, Floats
-
-Labels = NDArray[np.intp]
+from gatewise.arrays import as_count, as_vector, Floats, Indices
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Threshold:
         return points if low < high else np.unique(x)[:-1][:: max(1, len(np.unique(x)) // len(points))]
 
 
-def threshold_labels(x: Floats, thresholds: Floats) -> Labels:
+def threshold_labels(x: Floats, thresholds: Floats) -> Indices:
     """Region j holds thresholds[j-1] < x <= thresholds[j].
 
     >>> threshold_labels(np.array([0.2, 0.5, 0.7]), np.array([0.5]))
@@ -58,7 +56,7 @@ def threshold_labels(x: Floats, thresholds: Floats) -> Labels:
     return np.searchsorted(thresholds, x, side="left").astype(np.intp)
 
 
-def given_labels(partition: Any, X: Any) -> Labels:
+def given_labels(partition: Any, X: Any) -> Indices:
     """The regions of a given partition: labels from a function or ``predict``, or a gate's leading expert.
 
     ``partition`` is a function X -> (n,) whole numbers, an object with ``gate_weights(X)`` (a mixture or a fitted
@@ -77,7 +75,7 @@ def given_labels(partition: Any, X: Any) -> Labels:
     return whole
 
 
-def region_rows(labels: Labels, n_regions: int, columns: Sequence[int]) -> tuple[NDArray[np.intp], ...]:
+def region_rows(labels: Indices, n_regions: int, columns: Sequence[int]) -> tuple[Indices, ...]:
     """The rows of each region; an error names a region that is empty or has fewer rows than columns."""
     if len(labels) and labels.max() >= n_regions:
         row = int(labels.argmax())

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.kernels.triangular import bin_factors, running_profiles, stacked_rss
 from gatewise.shared.least_squares import RANK_TOLERANCE
 
@@ -26,11 +25,11 @@ class Profile(NamedTuple):
 class Bins(NamedTuple):
     """Rows sorted into the bins that the grid cuts: bin b holds grid[b-1] < x <= grid[b]."""
 
-    order: NDArray[np.intp]  # (n,) rows, sorted by bin
-    starts: NDArray[np.intp]  # (B+1,)
+    order: Indices  # (n,) rows, sorted by bin
+    starts: Indices  # (B+1,)
 
     @property
-    def cumulated(self) -> NDArray[np.intp]:
+    def cumulated(self) -> Indices:
         """The number of rows in bins 0..b, (B,)."""
         return self.starts[1:]
 

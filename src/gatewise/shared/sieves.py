@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import as_count
+from gatewise.arrays import as_count, Booleans
 from gatewise.shared.least_squares import AdditiveFit, Problem
 
 Fit = Callable[[Problem], AdditiveFit]
@@ -125,7 +124,7 @@ def choose_sizes(
         best = better
 
 
-def _subset(problem: Problem, keep: NDArray[np.bool_]) -> Problem:
+def _subset(problem: Problem, keep: Booleans) -> Problem:
     place = np.cumsum(keep) - 1
     kept = [keep[index] for index in problem.rows]
     routed = tuple(R[k] for R, k in zip(problem.routed, kept, strict=True))
