@@ -7,17 +7,12 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
 
 NODES = (np.arange(64) + 0.5) / 64  # midpoints of [0, 1], where X is uniform
-
-
-def after_weights(log_density: Floats) -> Floats:
-    """AFTER's weights before each of n observations, (n, S), from log q_{s,t}(Z_{t+1}) and a uniform prior."""
-    before = np.vstack([np.zeros(log_density.shape[1]), np.cumsum(log_density, axis=0)[:-1]])
-    return np.asarray(softmax(before, axis=1))
 
 
 def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
@@ -26,7 +21,7 @@ def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
     return lambda x: np.sin(order[:, None] * 2 * np.pi * x + phase[:, None])
 
 
-def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after_weights) -> Outcome:
+def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after) -> Outcome:
     """Random forecasts: AFTER's log loss against the best forecast's, and its risk against the explicit bound."""
     S, n, noise, worst, risks, bounds = 30, 300, 0.7, -np.inf, [], []
     for _ in range(20 if quick else 200):
@@ -34,7 +29,7 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
         x = rng.uniform(size=n)
         y = truth(x)[0] + noise * rng.normal(size=n)
         log_density = -0.5 * ((y[:, None] - forecasts(x).T) / noise) ** 2
-        weights = weigh(log_density)
+        weights = weigh(log_density)[:-1]  # those that predict: row t before observation t
         loss = -logsumexp(log_density, axis=1, b=np.maximum(weights, 1e-300))
         worst = max(worst, float(loss.sum() + log_density.sum(axis=0).max() - np.log(S)))
         errors = forecasts(NODES) - truth(NODES)

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.nets import eta_net
@@ -16,18 +16,12 @@ X_NODES, X_WEIGHTS = gauss_nodes(-1.0, 1.0, 48)
 BLOCK = 128  # observations whose weights are held at a time
 
 
-def _posterior(start: Floats, log_density: Floats) -> tuple[Floats, Floats]:
-    """Weights before each observation of a block, (b, S), and the log weights after it."""
-    total = start + np.cumsum(log_density, axis=0)
-    return np.asarray(softmax(np.vstack([start, total[:-1]]), axis=1)), np.asarray(total[-1])
-
-
 def online_risk(
     curves: Callable[[Floats], Floats],
     truth: Callable[[Floats], Floats],
     n: int,
     rng: np.random.Generator,
-    posterior: Callable[[Floats, Floats], tuple[Floats, Floats]] = _posterior,
+    weigh: Callable[[Floats, Floats], Floats] = after,
 ) -> float:
     """The mean over the aggregation block of |f^t - f_0|^2; curves maps x (n,) to all candidates, (S, n)."""
     n_2 = n_3 = n // 3
@@ -37,9 +31,11 @@ def online_risk(
     scale = np.clip(np.sqrt((residual[:, :n_2] ** 2).mean(axis=1)), NOISE / 2, NOISE * 2)
     log_density = (-0.5 * (residual[:, n_2:] / scale[:, None]) ** 2 - np.log(scale)[:, None]).T  # (n_3, S)
     errors = curves(X_NODES) - truth(X_NODES)
-    start, total = np.zeros(len(scale)), 0.0
+    log_weights, total = np.zeros(len(scale)), 0.0  # AFTER goes on from the weights that a block left
     for at in range(0, n_3, BLOCK):
-        weights, start = posterior(start, log_density[at : at + BLOCK])
+        block = log_density[at : at + BLOCK]
+        weights = weigh(block, log_weights)[:-1]
+        log_weights = log_weights + block.sum(axis=0)
         total += float((((weights @ errors) ** 2) @ X_WEIGHTS).sum()) / 2
     return total / n_3
 

@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import KernelGate, LinearGate, QuadraticGate
 from gatewise.paper.verify.check import Check, Outcome, slope
-from gatewise.paper.verify.check_aggregation import after_weights
 
 NOISE = 0.5
 
@@ -33,7 +33,7 @@ def select(
     """Algorithm `alg:selection` with known noise: curves (L, P) and truth (P,) on P equally likely points."""
     at = rng.integers(truth.size, size=n)
     y = truth[at] + NOISE * rng.normal(size=n)
-    weights = after_weights(-0.5 * ((y[:, None] - curves[:, at].T) / NOISE) ** 2).mean(axis=0)
+    weights = after(-0.5 * ((y[:, None] - curves[:, at].T) / NOISE) ** 2)[:-1].mean(axis=0)
     aggregate = weights @ curves
     risks = ((curves - truth) ** 2).mean(axis=1)
     chosen = project(((curves - aggregate) ** 2).mean(axis=1))
