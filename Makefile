@@ -11,7 +11,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo test test-slow lint types layers unit bench bench-real figure clean help
+.PHONY: demo test test-slow test-wheel test-pools lint types layers warm unit coverage mutants house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -19,7 +19,17 @@ help:  ## list the commands
 demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that explains a model
 	$(BIN)/gatewise demo
 
-test: lint types layers unit  ## all checks but the slow tests
+# The four steps of `make test` share two cores: the checks and the compiler at first, then as many workers of pytest as
+# there are cores. A file stays on one worker, so the blocks of a guide run in order. Workers do not start threads or
+# processes of their own unless a test asks for them.
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+ALONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1
+QUICK := not slow and not wheel and not pools
+PYTEST := $(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadfile -m "$(QUICK)"
+
+test: $(VENV)/.dev  ## all checks but the tests that are slow, build a wheel or start pools: at most five minutes
+	@$(MAKE) --jobs=2 $(SYNC) --no-print-directory types warm lint layers
+	$(PYTEST)
 
 lint: $(VENV)/.dev  ## ruff
 	$(BIN)/ruff check .
@@ -31,11 +41,29 @@ types: $(VENV)/.dev  ## mypy, strict
 layers: $(VENV)/.dev  ## import-linter: imports only go down
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev  ## pytest with doctests and branch coverage
-	$(BIN)/pytest -m "not slow" --cov --cov-report=term
+warm: $(VENV)/.dev  ## compile the kernels into their cache, so that no two workers compile the same one
+	$(ALONE) $(BIN)/python tools/warm_up.py
 
-test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds
-	$(BIN)/pytest -m slow
+unit: warm  ## pytest with doctests, on all cores
+	$(PYTEST)
+
+coverage: $(VENV)/.dev  ## the same tests in one process with branch coverage
+	$(BIN)/pytest --quiet -m "$(QUICK)" --cov --cov-report=term
+
+test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds, and ten times the examples of the laws
+	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
+
+test-wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment and use it
+	$(BIN)/pytest -m wheel tests/test_package.py
+
+test-pools: $(VENV)/.dev  ## the tests that start pools of processes or a dask cluster
+	$(BIN)/pytest -m pools tests
+
+mutants: $(VENV)/.dev  ## break one line at a time, in a copy, and see that a test fails
+	$(BIN)/python tools/mutants.py
+
+house: $(VENV)/.dev  ## names that occur twice, and concepts that are written twice
+	$(BIN)/python tools/house.py
 
 bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
@@ -46,7 +74,7 @@ bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out out
 	cp out/demo.png docs/assets/demo.png
-	$(BIN)/python -c "from pathlib import Path; from gatewise.app.geometry_figures import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
+	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov

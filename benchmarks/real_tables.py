@@ -14,7 +14,7 @@ from benchmarks.locality import LocalityRow
 from benchmarks.real.goals import Goal
 from benchmarks.real.summary import Errors, Standing
 from benchmarks.regret import RegretRow
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import Floats
 
 OURS = "gatewise"

@@ -5,9 +5,10 @@ import sys
 import pytest
 from hypothesis import settings
 
-# No deadline (the first call compiles), the same examples in every run.
-settings.register_profile("gatewise", deadline=None, derandomize=True, max_examples=40)
-settings.load_profile("gatewise")
+# No deadline (the first call compiles), the same examples in every run. `make test-slow` takes the thorough profile.
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
+settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)
+settings.load_profile("quick")
 
 
 @pytest.fixture

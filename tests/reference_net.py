@@ -6,23 +6,23 @@ observation against a fixed reference. No array of all candidates is made.
 
 from itertools import product
 
-import numba
 import numpy as np
 
+from gatewise.kernels.compiled import compiled_fma
 from gatewise.kernels.simd.exponential import exp_nonpositive
 
 TILE = 64
 MARGIN, SKIP = 60.0, -110.0
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled_fma
 def _residuals(E1, A1, E2, A2, miss, i, first, t, out):
     numerator, denominator = A1[t, i] + miss[t], E1[t, i] + 1.0
     for lane in range(TILE):
         out[lane] = (numerator + A2[t, first + lane]) / (denominator + E2[t, first + lane])
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled_fma
 def _calibrate(E1, A1, E2, A2, miss, i, first, n_cal, low, high, r, s):
     s[:] = 0.0
     for t in range(n_cal):
@@ -33,7 +33,7 @@ def _calibrate(E1, A1, E2, A2, miss, i, first, n_cal, low, high, r, s):
         s[lane] = min(max(np.sqrt(s[lane] / n_cal), low), high)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@compiled_fma
 def _sweep(E1, A1, E2, A2, miss, y, n_cal, sigma, low, high, reference, start, stop):
     """Sums over candidates with first factor start..stop-1: of weights, and of weights times predictions."""
     n = y.size - n_cal

@@ -29,8 +29,8 @@ def saved_model():
     from sklearn.tree import DecisionTreeRegressor
 
     from gatewise import MoERegressor, MoESettings
-    from gatewise.app import default_pool as pool
-    from gatewise.app import fitting, tables
+    from gatewise.app.models import default_pool as pool
+    from gatewise.app.models import fitting, tables
     from gatewise.experts import ColumnExpert
 
     table = tables.training_table(make_frame(), TARGET)

@@ -34,8 +34,8 @@ def test_importing_compiles_nothing_and_pulls_in_no_extra():
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
 
 
+@pytest.mark.wheel
 def test_the_wheel_installs_into_an_empty_environment(tmp_path):
-    """Not marked slow although it takes half a minute: a broken wheel must not pass the test command."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("gatewise-*.whl")

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 from benchmarks.real.dynamic import DynamicSelection
 from benchmarks.real.facts import router_facts
 from benchmarks.real.weighted import best_single, greedy, simplex, WeightedExperts
-from gatewise.app.default_pool import (
+from gatewise.app.models.default_pool import (
     boosting,
     core_experts,
     forest,

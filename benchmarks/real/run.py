@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.real.competitors import Competitor, COMPETITORS, Pool
 from benchmarks.real.datasets import DataSet
 from benchmarks.real.memo import Memo, Memoized
-from gatewise.app.default_pool import make_experts
+from gatewise.app.models.default_pool import make_experts
 from gatewise.arrays import as_count
 from gatewise.backends import processes
 from gatewise.paper.runner import Progress, run_tasks, silent

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from examples.neural.language import corpus
 from examples.neural.regression import GRID, grid
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.paper.designs import DESIGNS
 
 EIGHT = ListedColormap([*COLOURS, "#999999"])

@@ -57,7 +57,7 @@ def demo(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the first table as JSON, too.")] = None,
 ) -> None:
     """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
-    from gatewise.app.demo_figure import demo_figure, demo_table  # noqa: PLC0415
+    from gatewise.app.figures.demo_figure import demo_figure, demo_table  # noqa: PLC0415
     from gatewise.paper.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
     with console.status("learning two routers from 400 rows"):
@@ -79,7 +79,7 @@ def verify(
     """Check the paper's claims numerically: a table, and exit code 1 when one fails."""
     from rich.progress import Progress  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
-    from gatewise.app.verify_table import verify_table  # noqa: PLC0415
+    from gatewise.app.figures.verify_table import verify_table  # noqa: PLC0415
     from gatewise.paper.verify import run_checks, select_checks  # noqa: PLC0415
 
     checks = select_checks(only)
@@ -97,18 +97,41 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command(hidden=True, context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench() -> None:
+    """Say where the benchmarks are now."""
+    raise ValueError(
+        "the benchmarks are no longer part of the package: in the project's source folder, `make bench` runs them "
+        "all, `make bench-real` those on real data, and `python -m benchmarks.NAME` one of them (real, locality, "
+        "regret, figures, ...)"
+    )
+
+
 def main() -> None:
     """Run the command line; bad input is one line and exit code 2. ``--debug`` may stand anywhere."""
     given = sys.argv[1:]
     try:
         app(args=[word for word in given if word != "--debug"])
-    except (ValueError, OSError, RuntimeError) as error:
-        if "--debug" in given:
+    except Exception as error:
+        if "--debug" in given or not _is_about_the_input(error):
             raise
-        sys.exit(_complain(error))
+        print(f"gatewise: {one_line(error)}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
+        sys.exit(2)
 
 
-def _complain(error: Exception) -> int:
+def _is_about_the_input(error: Exception) -> bool:
+    """Whether an error speaks of what the user gave: a bad value or file, or an expert that its notes name."""
+    return isinstance(error, ValueError | OSError | RuntimeError) or bool(getattr(error, "__notes__", ()))
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error and its notes, such as the name of the expert that raised it, on one line.
+
+    >>> error = ValueError("no\\nneighbours")
+    >>> error.add_note("raised by the expert 'knn'")
+    >>> one_line(error)
+    "no neighbours (raised by the expert 'knn')"
+    """
     message = " ".join(str(error).split()) or type(error).__name__
-    print(f"gatewise: {message}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
-    return 2
+    notes = [" ".join(note.split()) for note in getattr(error, "__notes__", ())]
+    return f"{message} ({'; '.join(notes)})" if notes else message

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, Bounds, minimize
@@ -89,7 +89,6 @@ def test_certificate_and_agreement_with_lbfgs(gate: ScoreGate, radius: float) ->
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
 def test_a_gate_of_the_family_is_found_again(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gate, X, theta = LinearGate(3), rng.normal(size=(60, 2)), rng.uniform(-2, 2, (2, 3))
@@ -98,7 +97,6 @@ def test_a_gate_of_the_family_is_found_again(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
 def test_relabelling_experts_relabels_scores(seed: int) -> None:
     gate = LinearGate(3)
     X, labels = soft_labels(gate, seed)
@@ -198,7 +196,6 @@ def brute_ratio(F: Floats, delta: Floats) -> float:
 
 
 @given(seed=seeds)
-@settings(max_examples=25, deadline=None)
 def test_ratio_by_loops_and_bound_below_every_member_of_the_span(seed: int) -> None:
     rng = np.random.default_rng(seed)
     F, basis = rng.normal(size=(4, 12, 3)), rng.normal(size=(5, 12, 3))
@@ -249,7 +246,6 @@ def test_experts_that_agree_hide_every_difference() -> None:
 
 
 @given(seed=seeds, S=st.integers(2, 6))
-@settings(max_examples=25, deadline=None)
 def test_differences_are_of_the_assumptions_class(seed: int, S: int) -> None:
     rng = np.random.default_rng(seed)
     gate = LinearGate(2, intercept=False)

@@ -1,4 +1,4 @@
-"""``gatewise fit``, ``predict``, ``report`` and ``bench``, run as a user would run them."""
+"""``gatewise fit``, ``predict`` and ``report``, run as a user would run them."""
 
 import json
 import os
@@ -12,6 +12,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
 pytest.importorskip("skops")
 
+from gatewise.app.models.gate_names import gate_names
 from gatewise.cli import main
 
 POOL = """
@@ -98,7 +99,12 @@ def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
         (["predict", "none.skops", "data.csv", "--out", "p.csv"], "none.skops: no such file"),
         (["predict", "data.csv", "data.csv", "--out", "p.csv"], "not a model file of Gatewise"),
         (["report", "data.csv", "data.csv"], "not a model file of Gatewise"),
-        (["bench", "--results", "nowhere"], "no such folder"),
+        (
+            ["fit", "data.csv", "--target", "y", "--gates", "linear,round"],
+            "'round' is none of auto, linear, quadratic",
+        ),
+        (["bench"], "python -m benchmarks.NAME"),
+        (["bench", "real", "--only", "mpg"], "make bench-real"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(run, data, tmp_path, args, words):
@@ -144,6 +150,8 @@ def test_debug_shows_where_an_error_came_from(monkeypatch, tmp_path):
         ("", "a list of [[experts]] tables"),
         ("experts = 3", "a list of [[experts]] tables"),
         ("[[experts]]\nname='a'\nmodel='sklearn.linear_model.Ridge'\n[other]\n", "nothing else"),
+        ("gates='linear'\n[[experts]]\nname='a'\ncolumn='x'", "gates must be a list of names, not 'linear'"),
+        ("gates=['round']\n[[experts]]\nname='a'\ncolumn='x'", "'round' is none of auto, linear"),
         ("[[experts]]\nmodel='sklearn.linear_model.Ridge'", "name must be text"),
         ("[[experts]]\nname='a__b'\ncolumn='x'", "double underscore"),
         ("[[experts]]\nname='a'", "either a model or a column"),
@@ -170,7 +178,7 @@ def test_the_command_itself_leaves_with_two_and_no_traceback(tmp_path):
 
 def test_help_has_examples(run):
     assert "gatewise fit houses.csv --target price" in run("--help")[1]
-    for command in ("fit", "predict", "report", "demo", "bench"):
+    for command in ("fit", "predict", "report", "demo"):
         assert f"gatewise {command}" in run(command, "--help")[1].split("Example")[1]
 
 
@@ -188,24 +196,38 @@ def test_the_shell_can_complete(tmp_path):
     assert done.stdout.split() == ["report", "reproduce"]
 
 
-def test_the_benchmarks_of_the_checkout_are_one_table(run, tmp_path):
-    from benchmarks.figures import HEADLINES
-
-    code, out, _ = run("bench", "--json", "bench.json")
-    assert code == 0
-    rows = json.loads((tmp_path / "bench.json").read_text())
-    assert len(rows) == len(HEADLINES)
-    met = {(row["benchmark"], row["what"]): row for row in rows}
-    row = met["sparse_predict", "Top-1 of 16 against dense"]
-    assert row["met"] == (row["reached"] <= row["goal"])
-    assert "sparse_predict" in out
+def gates_of(facts):
+    return {one["candidate"].split(" gate")[0] for one in facts["candidates"] if " gate" in one["candidate"]}
 
 
-def test_every_result_in_the_checkout_has_a_headline():
-    from benchmarks import figures as bench_results
+def test_gates_are_chosen_by_name_on_the_line_or_in_the_pool(run, data, tmp_path):
+    """The line goes before the pool file; the facts name the gates that were learned."""
+    (tmp_path / "narrow.toml").write_text("gates = ['kernel']\n" + POOL)
+    fit = ("fit", "data.csv", "--target", "y", "--test", "0", "--json", "facts.json")
+    for args, expected in (
+        (("--pool", "pool.toml", "--gates", "linear,kernel"), {"linear", "kernel"}),
+        (("--pool", "narrow.toml"), {"kernel"}),
+        (("--pool", "narrow.toml", "--gates", "linear", "--gates", "quadratic"), {"linear", "quadratic"}),
+    ):
+        assert run(*fit, *args)[0] == 0
+        assert gates_of(json.loads((tmp_path / "facts.json").read_text())) == expected
 
-    folder = bench_results.results_folder()
-    rows = bench_results.read_results(folder)
-    assert {path.stem for path in folder.glob("*.json")} <= {row.headline.benchmark for row in rows}
-    for row in rows:  # a benchmark that was run has every figure
-        assert (row.value is None) == (not (folder / f"{row.headline.benchmark}.json").exists()), row
+
+def test_help_lists_every_gate(run):
+    words = " ".join(run("fit", "--help")[1].replace("│", " ").split())
+    assert f"Gates to learn: {', '.join(gate_names())};" in words
+
+
+class FailingExpert:
+    """Stands for an expert whose fit fails in a way that is no error of the input."""
+
+    def __init__(self, *_, **__):
+        error = TypeError("no neighbours\nat all")
+        error.add_note("raised by the expert 'line'")
+        raise error
+
+
+def test_an_error_says_which_expert_raised_it(run, data, monkeypatch):
+    monkeypatch.setattr("gatewise.app.models.fitting.MoERegressor", FailingExpert)
+    code, _, err = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml")
+    assert (code, err) == (2, "gatewise: no neighbours at all (raised by the expert 'line')\n")

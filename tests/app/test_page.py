@@ -8,10 +8,11 @@ pytest.importorskip("pandas")
 pytest.importorskip("skops")
 pytest.importorskip("matplotlib")
 
-from gatewise.app import findings, page
-from gatewise.app import page_sections as sections
-from gatewise.app.html import element, join
-from gatewise.app.page_plots import image, short
+from gatewise.app.page import findings
+from gatewise.app.page import page_file as page
+from gatewise.app.page import page_sections as sections
+from gatewise.app.page.markup import element, join
+from gatewise.app.page.page_plots import image, short
 from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
@@ -82,9 +83,9 @@ def test_text_is_escaped_unless_it_was_made_here():
     assert join(join("a") + "<b>") == "a&lt;b&gt;"  # markup and text in one are text
 
 
-def test_a_page_without_a_gate_and_without_telling_columns(tmp_path):
+def test_a_page_without_a_gate_and_without_column_importance(tmp_path):
     from gatewise import MoERegressor
-    from gatewise.app import fitting, tables
+    from gatewise.app.models import fitting, tables
     from gatewise.experts import ColumnExpert
 
     table = tables.training_table(make_frame(40), TARGET)
@@ -121,7 +122,7 @@ def test_dates_and_categories_have_their_own_axes():
     import pandas as pd
 
     from gatewise import MoERegressor, MoESettings
-    from gatewise.app import fitting, tables
+    from gatewise.app.models import fitting, tables
     from gatewise.experts import ColumnExpert
 
     rng = np.random.default_rng(0)

@@ -6,7 +6,8 @@ pytest.importorskip("pandas")
 pytest.importorskip("skops")
 pytest.importorskip("matplotlib")
 
-from gatewise.app import findings, page
+from gatewise.app.page import findings
+from gatewise.app.page import page_file as page
 from tests.browser import Browser, find_chromium
 from tests.small_models import make_frame, saved_model
 

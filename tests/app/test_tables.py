@@ -6,8 +6,8 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from gatewise.app.evidence import match_rows
-from gatewise.app.tables import as_inputs, read_frame, responses, row_keys, training_table, write_frame
+from gatewise.app.models.tables import as_inputs, read_frame, responses, row_keys, training_table, write_frame
+from gatewise.app.page.scored_rows import match_rows
 
 
 def frame(n=30):

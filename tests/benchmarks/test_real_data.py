@@ -10,7 +10,7 @@ pd = pytest.importorskip("pandas")
 
 from benchmarks.real import DEVELOPMENT, NAMED, select, SUITES
 from benchmarks.real.datasets import DataSet, MOST_ROWS
-from gatewise.app.default_pool import numeric_columns, text_columns
+from gatewise.app.models.default_pool import numeric_columns, text_columns
 
 EVERY = (*NAMED, *DEVELOPMENT)
 

@@ -18,7 +18,7 @@ from benchmarks.real.dynamic import DynamicSelection
 from benchmarks.real.facts import router_facts
 from benchmarks.real.memo import Memo, Memoized
 from benchmarks.real.weighted import best_single, greedy, simplex, WeightedExperts
-from gatewise.app.default_pool import core_experts, make_experts, scaled_inputs
+from gatewise.app.models.default_pool import core_experts, make_experts, scaled_inputs
 from gatewise.geometry import Interval
 
 

@@ -46,6 +46,7 @@ def test_a_resumed_run_gives_the_same_bits_and_does_no_work_twice(results, tmp_p
     assert run(SMALL, splits=2, competitors=QUICK, folder=tmp_path) == results
 
 
+@pytest.mark.pools
 def test_processes_change_nothing(results, tmp_path):
     assert run(SMALL, splits=2, competitors=QUICK, jobs=2, folder=tmp_path) == results
 
@@ -130,6 +131,7 @@ def test_half_space_experts_are_each_right_on_their_side():
     np.testing.assert_allclose(locality.HALF_SPACE.truth(X), np.where(left, second, first))
 
 
+@pytest.mark.pools
 def test_locality_resumes_and_processes_change_nothing(tmp_path):
     chosen = find_competitors(["simplex stack", "ridge stack"])
     rows = locality.run(reps=2, competitors=chosen)

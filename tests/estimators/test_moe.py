@@ -321,6 +321,7 @@ class TestTables:
 
 
 class TestManners:
+    @pytest.mark.pools
     def test_a_seed_fixes_the_result_whatever_the_number_of_processes(self, halves):
         X, y, _ = halves
         one, two = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
@@ -55,7 +55,6 @@ def test_distances_to_a_grid(d, q):
     assert np.quantile(found - exact, 0.98) < 2e-3
 
 
-@settings(max_examples=10)
 @given(st.integers(0, 1000))
 def test_voronoi_cells_lie_between_their_half_spaces_and_brute_force(seed):
     """A cell's border is no nearer than its half-spaces', and no farther than a sampled point of another cell."""

@@ -11,7 +11,7 @@ from matplotlib import rcParams
 from matplotlib.colors import to_hex
 
 from gatewise import LinearGate
-from gatewise.app.geometry_figures import (
+from gatewise.app.figures.geometry_figures import (
     advantage_figure,
     band_figure,
     draw_regions,
@@ -19,7 +19,7 @@ from gatewise.app.geometry_figures import (
     region_figure,
     weights_figure,
 )
-from gatewise.app.style import COLOURS
+from gatewise.app.figures.style import COLOURS
 from gatewise.geometry import specialization, TrueRegions
 from gatewise.paper.nonlinear_geometry import run_geometry
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.kernels import linear_scores
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as kernels
-from gatewise.kernels.net.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net.factor_scores import factor_scores
 from gatewise.kernels.net.net_tables import count_candidates, count_units, explicit_tables, product_tables
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows

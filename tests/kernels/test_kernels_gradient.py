@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from gatewise.gates import KernelGate, LinearGate
-from gatewise.kernels.gradient import GIVEN, NO_SLOPES, softmax_residuals, softmax_value_and_grad, value_and_grad
+from gatewise.kernels.gradient import NO_SLOPES, softmax_residuals, softmax_value_and_grad, value_and_grad
 from gatewise.kernels.linear_residuals import linear_residuals, linear_value_and_grad
+from gatewise.kernels.loss_kinds import ABSOLUTE, GIVEN, SQUARE
 
 
 def naive(theta, features, y, F, loss):
@@ -101,7 +102,7 @@ def test_no_rows_no_value():
     assert not grad.any()
 
 
-@pytest.mark.parametrize(("loss", "slope"), [(0, lambda r: 2 * r), (1, np.sign)])
+@pytest.mark.parametrize(("loss", "slope"), [(SQUARE, lambda r: 2 * r), (ABSOLUTE, np.sign)])
 def test_linear_predictors(loss, slope):
     rng = np.random.default_rng(2)
     gate, X, y, F = KernelGate(3, mesh=0.5), rng.uniform(size=(11, 1)), rng.normal(size=11), rng.normal(size=(11, 3))
@@ -111,7 +112,7 @@ def test_linear_predictors(loss, slope):
     linear_residuals(theta.reshape(80, 1, 9), design, y, residuals)
     np.testing.assert_allclose(residuals, y - np.einsum("snm,nm->sn", gate.weights(X, theta), F), atol=1e-12)
     linear_value_and_grad(theta.reshape(80, 1, 9), design, y, loss, NO_SLOPES, value, grad)
-    np.testing.assert_allclose(value, (residuals**2 if loss == 0 else np.abs(residuals)).sum(axis=1))
+    np.testing.assert_allclose(value, (residuals**2 if loss == SQUARE else np.abs(residuals)).sum(axis=1))
     np.testing.assert_allclose(grad[:, 0], -slope(residuals) @ design, atol=1e-12)
     again = np.empty_like(grad)
     linear_value_and_grad(theta.reshape(80, 1, 9), design, y, GIVEN, slope(residuals), value, again)

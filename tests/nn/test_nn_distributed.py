@@ -3,6 +3,7 @@
 import os
 import socket
 
+import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -42,6 +43,7 @@ def _second(port, results):
     results.put(({key: value.numpy() for key, value in gradients.items()}, bias.numpy()))
 
 
+@pytest.mark.pools
 def test_two_processes_take_the_step_of_one():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

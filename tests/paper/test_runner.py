@@ -46,6 +46,7 @@ def dying_after(count):
     return backend
 
 
+@pytest.mark.pools
 def test_processes_give_the_bits_of_one_process():
     one = Runner().run("table1/1", replicate, TASKS)
     assert one == Runner(processes(2)).run("table1/1", replicate, TASKS)
@@ -82,7 +83,7 @@ def test_the_store_keeps_every_bit(tmp_path):
     assert Runner(in_turn, store).run("work/1", work, [(2, 3)]) == fresh == [{"sum": [2**0.5, 3**0.5], "x": 2}]
 
 
-@pytest.mark.parametrize("backend", [in_turn, processes(2)])
+@pytest.mark.parametrize("backend", [in_turn, pytest.param(processes(2), marks=pytest.mark.pools)])
 def test_linear_algebra_has_one_thread_in_a_replication(backend):
     assert Runner(backend).run("threads/1", blas_threads, [()]) == [1]
 
@@ -101,10 +102,12 @@ def address():
 
 
 class TestDask:
+    @pytest.mark.pools
     def test_a_cluster_gives_the_bits_of_one_process(self, address):
         there = Runner(dask_cluster(address)).run("table1/1", replicate, TASKS)
         assert there == Runner().run("table1/1", replicate, TASKS)
 
+    @pytest.mark.pools
     def test_the_command(self, address, reproduce):
         code, _, _ = reproduce("scales", "--reps", "2", "--json", "here.json", "--out", "here", "--jobs", "1")
         assert code == 0
@@ -136,6 +139,7 @@ def last(text):
     return text.strip().splitlines()[-1]
 
 
+@pytest.mark.pools
 def test_a_killed_command_is_resumed_to_the_same_bits(reproduce, tmp_path):
     arguments = ["shared", "--reps", "8", "--jobs", "1"]
     command = [sys.executable, "-m", "gatewise", "reproduce", *arguments, "--out", "killed"]

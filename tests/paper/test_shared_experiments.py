@@ -61,6 +61,7 @@ def test_the_pure_risks_obey_bias_plus_variance():
         assert errors[k - 1] == pytest.approx(expected, rel=0.2)
 
 
+@pytest.mark.pools
 def test_a_seed_fixes_every_replication_whatever_the_number_of_processes():
     one = rates.run(sizes=(200, 400), reps=3, seed=4)
     assert one == rates.run(sizes=(200, 400), reps=3, seed=4, runner=Runner(processes(2)))

@@ -159,6 +159,7 @@ def small_nets(monkeypatch):
         monkeypatch.setitem(NETS, (design, "quadratic"), NetGate(QUADRATIC, ((0.0, 2.0),) * 8))
 
 
+@pytest.mark.pools
 def test_rows_do_not_depend_on_the_processes():
     wanted = [cell for cell in table1.stated_and_common() if (cell.design, cell.gate) == ("nonlinear", "linear")]
     one = table1.run(wanted, reps=2, seed=1)
@@ -170,8 +171,8 @@ def test_tables_fit_eighty_columns():
     pytest.importorskip("rich")
     from rich.console import Console
 
-    from gatewise.app.table1_table import settings_table
-    from gatewise.app.table1_table import table1 as table
+    from gatewise.app.figures.table1_table import settings_table
+    from gatewise.app.figures.table1_table import table1 as table
 
     kernel = [row for row in paper_rows(1.9) if row.gate == "kernel"]
     nets = [row for row in paper_rows(1.9) if row.gate != "kernel"]

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -23,7 +23,6 @@ def random_problem(seed: int, M: int, C: int, rank: int) -> Quadratic:
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
 def test_gap_is_the_largest_gain_over_the_vertices(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gradient, theta = rng.normal(size=(3, 4)), rng.dirichlet(np.ones(3), 4).T
@@ -32,7 +31,6 @@ def test_gap_is_the_largest_gain_over_the_vertices(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 2**32 - 1), rank=st.integers(0, 6))
-@settings(max_examples=40, deadline=None)
 def test_any_rank_and_a_linear_term_of_its_own(seed: int, rank: int) -> None:
     problem = random_problem(seed, 3, 2, rank)
     state, taken = interior_point.run(problem, lambda gap, value: gap <= 1e-10, 60)

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear, minimize
@@ -60,7 +60,6 @@ def by_slsqp(features: Floats, F: Floats, y: Floats) -> float:
 
 
 @given(seed=seeds, n=st.integers(1, 80), M=st.integers(1, 5), C=st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
 def test_certificate_holds_whatever_the_shape(seed: int, n: int, M: int, C: int) -> None:
     features, F, y = problem(seed, n, M, C)
     fit = simplex_least_squares(features, F, y)
@@ -76,7 +75,6 @@ def test_certificate_holds_whatever_the_shape(seed: int, n: int, M: int, C: int)
 
 
 @given(seed=seeds)
-@settings(max_examples=30, deadline=None)
 def test_no_feasible_point_is_lower_than_objective_less_gap(seed: int) -> None:
     features, F, y = problem(seed)
     fit = simplex_least_squares(features, F, y)
@@ -120,7 +118,6 @@ def test_two_constant_experts(level: float, weight: float) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=30, deadline=None)
 def test_stack_of_two_has_the_clipped_regression_slope(seed: int) -> None:
     rng = np.random.default_rng(seed)
     F, y = rng.normal(size=(30, 2)), rng.normal(size=30)
@@ -175,7 +172,6 @@ def test_two_experts_agree_with_bounded_least_squares(seed: int) -> None:
 
 
 @given(seed=seeds)
-@settings(max_examples=30, deadline=None)
 def test_relabelling_experts_relabels_theta(seed: int) -> None:
     features, F, y = problem(seed, M=4)
     order = np.random.default_rng(seed).permutation(4)
@@ -184,7 +180,6 @@ def test_relabelling_experts_relabels_theta(seed: int) -> None:
 
 
 @given(seed=seeds, shift=st.floats(-1e3, 1e3), factor=st.sampled_from([1e-150, 1e-3, 1.0, 1e6, 1e100]))
-@settings(max_examples=30, deadline=None)
 def test_a_common_constant_and_a_unit_change_nothing(seed: int, shift: float, factor: float) -> None:
     features, F, y = problem(seed)
     fit = simplex_least_squares(features, F, y)
@@ -194,7 +189,6 @@ def test_a_common_constant_and_a_unit_change_nothing(seed: int, shift: float, fa
 
 
 @given(seed=seeds)
-@settings(max_examples=20, deadline=None)
 def test_weights_count_rows(seed: int) -> None:
     features, F, y = problem(seed, 20)
     counts = np.random.default_rng(seed).integers(0, 4, 20)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.arrays import Floats, Integers
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
-from gatewise.kernels.net.density import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
 from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, Noise, StudentT

@@ -1,5 +1,9 @@
 """Numbers as a person would write them."""
 
+from math import isfinite
+
+from gatewise.geometry import Interval
+
 
 def short_number(value: float) -> str:
     """Four digits, without an exponent where a person would write none.
@@ -8,3 +12,13 @@ def short_number(value: float) -> str:
     ('54,093', '0.1235')
     """
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def percent(share: Interval, space: str = " ") -> str:
+    """A share and its interval in percent; a question mark for what is not finite.
+
+    >>> percent(Interval(0.1, -0.02, 0.22)), percent(Interval(0.1, float("-inf"), 0.22))
+    ('+10.0 % (-2.0 to +22.0)', '+10.0 % (? to +22.0)')
+    """
+    value, low, high = (f"{100 * end:+.1f}" if isfinite(end) else "?" for end in share)
+    return f"{value}{space}% ({low} to {high})"

@@ -124,7 +124,7 @@ def settings(
     scheduler: Scheduler = None,
 ) -> None:
     """How well each reading of what the paper leaves open matches table1, on seeds that table1 does not use."""
-    from gatewise.app.table1_table import settings_table  # noqa: PLC0415
+    from gatewise.app.figures.table1_table import settings_table  # noqa: PLC0415
     from gatewise.paper import table1 as experiment  # noqa: PLC0415 - `gatewise --help` need not wait for it
 
     runner = _runner(out, jobs, backend, scheduler)
@@ -144,7 +144,7 @@ def two_stage(
     scheduler: Scheduler = None,
 ) -> None:
     """The bias of the plain two-stage rule, and the residualization that mends it."""
-    from gatewise.app import shared_figures as report  # noqa: PLC0415
+    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
     from gatewise.paper import two_stage as experiment  # noqa: PLC0415
 
     rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
@@ -164,7 +164,7 @@ def scales(
     scheduler: Scheduler = None,
 ) -> None:
     """How often the scale of every component of a tree of regions is recovered."""
-    from gatewise.app import shared_figures as report  # noqa: PLC0415
+    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
     from gatewise.paper import scale_recovery as experiment  # noqa: PLC0415
 
     rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
@@ -187,7 +187,7 @@ def selection(
     radius: Annotated[float | None, typer.Option(help="Box of the softmax gates; the paper's unless given.")] = None,
 ) -> None:
     """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
-    from gatewise.app.selection_table import selection_tables  # noqa: PLC0415
+    from gatewise.app.figures.selection_table import selection_tables  # noqa: PLC0415
     from gatewise.paper import gate_choice as experiment  # noqa: PLC0415
 
     setting = experiment.Setting(burn_in=burn_in, n_orders=orders, radius=radius)
@@ -199,8 +199,8 @@ def selection(
 
 def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[str, Any]]:
     """Tables and verdict; records of the stated settings. Those of the common one go into the folder."""
-    from gatewise.app.table1_table import table1 as design_table  # noqa: PLC0415
-    from gatewise.app.table1_table import verdict_lines  # noqa: PLC0415
+    from gatewise.app.figures.table1_table import table1 as design_table  # noqa: PLC0415
+    from gatewise.app.figures.table1_table import verdict_lines  # noqa: PLC0415
     from gatewise.paper import table1 as experiment  # noqa: PLC0415
 
     rows = experiment.run(experiment.stated_and_common(), reps, seed, runner)
@@ -214,7 +214,7 @@ def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[st
 
 def show_regions(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[str, Any]]:
     """The nine panels and how much of the square each gets right."""
-    from gatewise.app import region_figure as report  # noqa: PLC0415
+    from gatewise.app.figures import region_figure as report  # noqa: PLC0415
     from gatewise.paper import region_maps as experiment  # noqa: PLC0415
 
     panels = experiment.run(reps, seed, runner)
@@ -225,7 +225,7 @@ def show_regions(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[s
 
 def show_shared(reps: int, seed: int, runner: Runner, out: Path, coordinates: str = "fixed") -> list[dict[str, Any]]:
     """The two-panel figure, its table, and where the caption's claim holds."""
-    from gatewise.app import shared_figures as report  # noqa: PLC0415
+    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
     from gatewise.paper import shared_figure as experiment  # noqa: PLC0415
 
     rows = experiment.run(reps=reps, seed=seed, coordinates=coordinates, runner=runner)
@@ -238,7 +238,7 @@ def show_shared(reps: int, seed: int, runner: Runner, out: Path, coordinates: st
 
 def show_rates(reps: int, seed: int, runner: Runner, out: Path) -> dict[str, Any]:
     """Risks, slopes and their figure."""
-    from gatewise.app import shared_figures as report  # noqa: PLC0415
+    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
     from gatewise.paper import rates as experiment  # noqa: PLC0415
 
     rows = experiment.run(reps=reps, seed=seed, runner=runner)

@@ -11,12 +11,12 @@ import numpy as np
 
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.loss_kinds import ABSOLUTE, GIVEN, SQUARE
 from gatewise.kernels.simd.elementary import exp_fine
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows
 
 LANES = 32
-SQUARE, ABSOLUTE, GIVEN = 0, 1, 2
 LOSSES = {"square": SQUARE, "absolute": ABSOLUTE}
 NO_SLOPES = np.zeros((1, 1))
 

@@ -7,7 +7,6 @@ from gatewise.kernels.compiled import compiled
 from gatewise.kernels.gradient import (
     add_outer,
     as_fours,
-    GIVEN,
     given_slopes,
     LANES,
     lanes_work,
@@ -15,6 +14,7 @@ from gatewise.kernels.gradient import (
     losses,
     scores_of_four,
 )
+from gatewise.kernels.loss_kinds import GIVEN
 
 
 @compiled

@@ -7,7 +7,7 @@ import numpy as np
 
 from gatewise.aggregation.particles.forms import checked_rows, Form, Rows
 from gatewise.arrays import as_positive, Floats
-from gatewise.kernels.gradient import ABSOLUTE, SQUARE
+from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])
 

@@ -1,32 +1,18 @@
 """log densities of the noise families, for the candidates of a tile.
 
-The log density of a residual r is offset - shape(r * scale), and shape is never negative. Gaussian: shape(u) = u^2;
-double exponential: |u|; Student t: (df + 1) / 2 log(1 + u^2).
+The log density of a residual r is offset - shape(r * scale), where shape is never negative: see `standard_noise`.
 """
-
-import math
 
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled_leaf
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN
 from gatewise.kernels.simd.elementary import log_lanes
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import Strip, TILE
 
-GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T = 0, 1, 2
 HUGE = 1e300
-
-
-@compiled
-def standard_noise(code: int, df: float) -> tuple[float, float]:
-    """(scale, offset) of noise with variance 1."""
-    if code == GAUSSIAN:
-        return math.sqrt(0.5), -0.5 * math.log(2.0 * math.pi)
-    if code == DOUBLE_EXPONENTIAL:
-        return math.sqrt(2.0), -0.5 * math.log(2.0)
-    peak = math.lgamma(0.5 * (df + 1.0)) - math.lgamma(0.5 * df) - 0.5 * math.log(math.pi * (df - 2.0))
-    return 1.0 / math.sqrt(df - 2.0), peak
 
 
 @compiled_leaf

@@ -14,7 +14,8 @@ import numpy as np
 
 from gatewise.arrays import Floats, Integers
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.net.density import add_log_density, set_noise, standard_noise
+from gatewise.kernels.loss_kinds import standard_noise
+from gatewise.kernels.net.density import add_log_density, set_noise
 from gatewise.kernels.net.units import locate, make_work, prepare, residuals, Tables
 from gatewise.kernels.simd.elementary import exp_lanes
 from gatewise.kernels.simd.lanes import any_above, Lanes, larger, largest, load, store, WIDTH

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from gatewise.app.tables import write_frame
+from gatewise.app.models.tables import write_frame
 
 POOL = """\
 # The experts of the demonstration: three forecasts that are columns of the table, and one model that is fitted.
@@ -35,8 +36,6 @@ def make_table(n: int = 1000, seed: int = 0) -> Any:
     The coastal forecast is good within some 50 km of the sea, the alpine one above some 900 m, the global one is
     middling everywhere and good in strong wind.
     """
-    import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
-
     rng = np.random.default_rng(seed)
     sea, altitude = rng.uniform(0.0, 200.0, n), 2200.0 * rng.beta(1.0, 1.6, n)
     wind, month = rng.gamma(4.0, 1.5, n), rng.integers(1, 13, n)

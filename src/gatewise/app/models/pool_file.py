@@ -1,8 +1,9 @@
-"""A pool of one's own, named in a small TOML file."""
+"""A pool of one's own, named in a small TOML file: its experts, and the gates between them."""
 
 import inspect
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
-from gatewise.app.default_pool import numeric_columns, ordinal_inputs, scaled_inputs, text_columns
+from gatewise.app.models.default_pool import numeric_columns, ordinal_inputs, scaled_inputs, text_columns
 from gatewise.experts.column import ColumnExpert
 
 # What a pool may name. Trees get codes for categories, the others standardized numbers and one-hot categories.
@@ -32,7 +33,8 @@ SCALED = (
     SVR,
 )
 TREES = (DecisionTreeRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor)
-KEYS = {"name", "model", "column", "parameters"}
+POOL_KEYS = {"experts", "gates"}
+EXPERT_KEYS = {"name", "model", "column", "parameters"}
 
 
 def class_path(regressor: type) -> str:
@@ -48,26 +50,39 @@ def class_path(regressor: type) -> str:
 MODELS = {class_path(one): one for one in (*SCALED, *TREES)}
 
 
-def read_pool(path: Path, X: Any) -> list[tuple[str, Any]]:
-    """The experts of a pool file for the columns of a data frame.
+@dataclass(frozen=True)
+class PoolChoice:
+    """The (name, model) pairs of the experts of a pool, and the names of its gates: none if it leaves them open."""
+
+    experts: list[tuple[str, Any]]
+    gates: tuple[str, ...] = ()
+
+
+def read_pool(path: Path, X: Any) -> PoolChoice:
+    """The pool of a file for the columns of a data frame.
 
     Each ``[[experts]]`` table has a ``name`` and either a ``model``, a path out of `MODELS`, with its
-    ``parameters``, or a ``column`` of the data that already is a forecast.
+    ``parameters``, or a ``column`` of the data that already is a forecast. ``gates`` is a list of names of gates.
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: cannot be read as TOML: {error}") from error
-    entries = content.get("experts")
-    if set(content) != {"experts"} or not isinstance(entries, list) or not entries:
-        raise ValueError(f"{path}: a pool is a list of [[experts]] tables and nothing else")
-    return [_expert(f"{path}: expert {place}", entry, X) for place, entry in enumerate(entries, start=1)]
+    entries, gates = content.get("experts"), content.get("gates", [])
+    if not set(content) <= POOL_KEYS or not isinstance(entries, list) or not entries:
+        raise ValueError(
+            f"{path}: a pool is a list of [[experts]] tables, perhaps with gates = [...] above, and nothing else"
+        )
+    if not isinstance(gates, list) or not all(isinstance(name, str) for name in gates):
+        raise ValueError(f"{path}: gates must be a list of names, not {gates!r}")
+    experts = [_expert(f"{path}: expert {place}", entry, X) for place, entry in enumerate(entries, start=1)]
+    return PoolChoice(experts, tuple(gates))
 
 
 def _expert(where: str, entry: Mapping[str, Any], X: Any) -> tuple[str, Any]:
-    unknown = sorted(set(entry) - KEYS)
+    unknown = sorted(set(entry) - EXPERT_KEYS)
     if unknown:
-        raise ValueError(f"{where}: {unknown[0]!r} is none of {', '.join(sorted(KEYS))}")
+        raise ValueError(f"{where}: {unknown[0]!r} is none of {', '.join(sorted(EXPERT_KEYS))}")
     name = entry.get("name")
     if not isinstance(name, str) or not name.strip() or "__" in name:
         raise ValueError(f"{where}: name must be text without a double underscore, not {name!r}")

@@ -1,11 +1,10 @@
-"""What a fit says on the terminal."""
+"""The table of scores that a fit prints."""
 
 from rich.table import Table
 from rich.text import Text
 
-from gatewise.app.fitting import Trial
-from gatewise.app.numbers import short_number
-from gatewise.geometry import Interval
+from gatewise.app.models.fitting import Trial
+from gatewise.app.numbers import percent, short_number
 
 
 def score_table(trial: Trial, target: str) -> Table:
@@ -26,13 +25,3 @@ def score_table(trial: Trial, target: str) -> Table:
             Text(one.method + chosen), short_number(one.rmse), gain, style="bold" if one.rmse == best else None
         )
     return table
-
-
-def percent(gain: Interval) -> str:
-    """A share and its interval in percent.
-
-    >>> percent(Interval(0.1, -0.02, 0.22))
-    '+10.0 % (-2.0 to +22.0)'
-    """
-    value, low, high = (f"{100 * number:+.1f}" for number in gain)
-    return f"{value} % ({low} to {high})"

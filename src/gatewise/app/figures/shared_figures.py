@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullFormatter, NullLocator
 from rich.table import Table
 
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.paper import rates
 from gatewise.paper.scale_recovery import RecoveryRow
 from gatewise.paper.shared_designs import SHARED_DESIGNS

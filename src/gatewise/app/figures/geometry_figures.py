@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import distance_transform_edt
 
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import as_positive, as_rows, as_vector, Floats
 from gatewise.geometry import boundary_distance, box_quadrature, Domain, RegionMap, shrunken, Specialization
 from gatewise.paper.nonlinear_geometry import GeometryRun, run_geometry

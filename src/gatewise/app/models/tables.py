@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
@@ -25,7 +26,7 @@ class ColumnKind:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TrainingTable:
     """What a model is fitted to: a data frame of numbers and text, responses (n,), and what was left out."""
 
     X: Any
@@ -37,8 +38,6 @@ class Table:
 
 def read_frame(path: Path) -> Any:
     """The data frame in a CSV or Parquet file; its column names are text."""
-    import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
-
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -62,10 +61,9 @@ def write_frame(frame: Any, path: Path) -> Path:
     return path
 
 
-def training_table(frame: Any, target: str, drop: Iterable[str] = ()) -> Table:
+def training_table(frame: Any, target: str, drop: Iterable[str] = ()) -> TrainingTable:
     """Inputs and responses for a fit; rows without a response and columns without a name are left out.
 
-    >>> import pandas as pd
     >>> table = training_table(pd.DataFrame({"y": range(20), "x": range(20), "colour": ["red", None] * 10}), "y")
     >>> [(column.name, column.kind) for column in table.columns]
     [('x', 'number'), ('colour', 'text')]
@@ -89,7 +87,7 @@ def training_table(frame: Any, target: str, drop: Iterable[str] = ()) -> Table:
     if inputs.shape[1] == 0:
         raise ValueError(f"no column is left beside the target {target!r}")
     columns = tuple(ColumnKind(name, _kind(inputs[name])) for name in inputs.columns)
-    return Table(as_inputs(inputs, columns), y, columns, target, tuple(notes))
+    return TrainingTable(as_inputs(inputs, columns), y, columns, target, tuple(notes))
 
 
 def responses(frame: Any, target: str) -> Floats:
@@ -109,8 +107,6 @@ def responses(frame: Any, target: str) -> Floats:
 
 def as_inputs(frame: Any, columns: Sequence[ColumnKind]) -> Any:
     """These columns of a data frame as floats and text, NaN where a value is missing."""
-    import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
-
     _check_columns(frame, [column.name for column in columns], "the model's columns")
     readers = {"number": _as_number, "text": _as_text, "date": _as_days}
     parts = {column.name: readers[column.kind](frame[column.name], column.name) for column in columns}
@@ -119,8 +115,6 @@ def as_inputs(frame: Any, columns: Sequence[ColumnKind]) -> Any:
 
 def row_keys(X: Any, y: Floats | None = None) -> NDArray[np.uint64]:
     """A number for every row that depends on its values alone, (n,): equal rows have equal numbers."""
-    import pandas as pd  # noqa: PLC0415
-
     frame = X if y is None else X.assign(**{"\0response": y})
     return np.asarray(pd.util.hash_pandas_object(frame, index=False).to_numpy(dtype=np.uint64))
 
@@ -165,8 +159,6 @@ def _as_text(values: Any, name: str) -> Any:  # noqa: ARG001 - any column can be
 
 def _as_days(values: Any, name: str) -> Any:
     """Days since 1970."""
-    import pandas as pd  # noqa: PLC0415
-
     try:
         when = pd.to_datetime(values, utc=True, format=None if values.dtype.kind == "M" else "ISO8601")
     except (TypeError, ValueError):

@@ -17,7 +17,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from scipy.ndimage import distance_transform_edt, zoom
 
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import Floats
 from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.region_maps import Panel, SIDE

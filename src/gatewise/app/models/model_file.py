@@ -10,15 +10,17 @@ from typing import Any
 
 import numpy as np
 import sklearn
+import skops.io
 from numpy.typing import NDArray
 
 import gatewise
-from gatewise.app.audit import check_trees, strangers
-from gatewise.app.tables import ColumnKind
-from gatewise.app.trusted import TYPES
+from gatewise.app.models.audit import check_trees, untrusted_types
+from gatewise.app.models.gate_names import register_added_gates
+from gatewise.app.models.tables import ColumnKind
+from gatewise.app.models.trusted_types import trusted_types
 from gatewise.estimators import MoERegressor
 
-FORMAT = 1
+FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 STAMP = "gatewise.json"
 SCHEMA = "schema.json"
 MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
@@ -37,8 +39,6 @@ class SavedModel:
 
 def save_model(saved: SavedModel, path: Path) -> Path:
     """Write a model file."""
-    import skops.io  # noqa: PLC0415 - an extra, and slow to import
-
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     skops.io.dump(saved.model, path, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
@@ -51,7 +51,7 @@ def save_model(saved: SavedModel, path: Path) -> Path:
         "facts": saved.facts,
     }
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        unknown = strangers(json.loads(archive.read(SCHEMA)))
+        unknown = untrusted_types(json.loads(archive.read(SCHEMA)))
         if not unknown:
             archive.writestr(STAMP, json.dumps(stamp))
     if unknown:
@@ -62,8 +62,6 @@ def save_model(saved: SavedModel, path: Path) -> Path:
 
 def load_model(path: Path) -> SavedModel:
     """Read a model file. First its version is checked, then its types against a fixed list, then it is loaded."""
-    import skops.io  # noqa: PLC0415
-
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -71,12 +69,14 @@ def load_model(path: Path) -> SavedModel:
         with zipfile.ZipFile(path) as archive:
             stamp, schema = (_read_json(archive, name) for name in (STAMP, SCHEMA))
         _check_versions(path, stamp)
-        unknown = strangers(schema)
+        if untrusted_types(schema):
+            register_added_gates()  # the type may be a gate of an installed package
+        unknown = untrusted_types(schema)
         if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
             unknown.append(f"protocol {schema.get('protocol')} of skops")
         if unknown:
             raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
-        model = skops.io.load(path, trusted=sorted(TYPES))
+        model = skops.io.load(path, trusted=sorted(trusted_types()))
         check_trees([model])
         return _checked(model, stamp)
     except _RefusedError:
@@ -95,12 +95,19 @@ def versions() -> dict[str, str]:
 
 
 def _check_versions(path: Path, stamp: Mapping[str, Any]) -> None:
+    saved_by = stamp["versions"]
     if stamp["format"] != FORMAT:
-        raise _RefusedError(f"{path}: saved in format {stamp['format']}; this Gatewise reads {FORMAT}: fit it anew")
+        raise _RefusedError(
+            f"{path}: this model was saved by gatewise {saved_by['gatewise']} in format {stamp['format']}; "
+            f"gatewise {gatewise.__version__} reads format {FORMAT} only: fit it again with gatewise fit"
+        )
     for package, ours in versions().items():
-        theirs = str(stamp["versions"][package])
+        theirs = str(saved_by[package])
         if theirs != ours:
-            raise _RefusedError(f"{path}: saved with {package} {theirs}, but this is {package} {ours}: fit it anew")
+            raise _RefusedError(
+                f"{path}: this model was saved with {package} {theirs}, but this is {package} {ours}: "
+                "fit it again with gatewise fit"
+            )
 
 
 def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
@@ -119,8 +126,6 @@ def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
 
 def _protocol() -> Any:
     """The protocol that the installed skops writes."""
-    import skops.io  # noqa: PLC0415
-
     with zipfile.ZipFile(BytesIO(skops.io.dumps(0))) as archive:
         return _read_json(archive, SCHEMA)["protocol"]
 

@@ -1,7 +1,8 @@
 """Gatewise, the convex stack and every single expert on the same rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ OURS, STACK = "Gatewise", "convex stack"
 
 
 @dataclass(frozen=True)
-class Score:
+class MethodScore:
     """The error of one way to predict, and how much better Gatewise is.
 
     ``gain`` is the share of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
@@ -26,8 +27,12 @@ class Score:
     gain: Interval | None
     p_value: float | None
 
+    def record(self) -> dict[str, Any]:
+        """The score as a mapping, its gain as one of value, low and high."""
+        return {**asdict(self), "gain": None if self.gain is None else self.gain._asdict()}
 
-def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[str]) -> tuple[Score, ...]:
+
+def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[str]) -> tuple[MethodScore, ...]:
     """The scores of forecasts of y (n,): of Gatewise and the stack (n,), and of the experts (n, M).
 
     >>> y = np.array([0.0, 1.0, 2.0])
@@ -36,11 +41,11 @@ def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[s
     """
     forecasts = {STACK: stack, **{f"{name} alone": F[:, m] for m, name in enumerate(names)}}
     mine = (y - ours) ** 2
-    found = [Score(OURS, float(np.sqrt(mine.mean())), None, None)]
+    found = [MethodScore(OURS, float(np.sqrt(mine.mean())), None, None)]
     for method, forecast in forecasts.items():
         loss = (y - forecast) ** 2
         base = float(loss.mean()) or 1.0
         value, low, high = (end / base for end in mean_interval(loss - mine))
         gain = Interval(value, low, min(high, 1.0))  # nothing saves more than all of it
-        found.append(Score(method, float(np.sqrt(loss.mean())), gain, float(positive_p_value(loss - mine))))
+        found.append(MethodScore(method, float(np.sqrt(loss.mean())), gain, float(positive_p_value(loss - mine))))
     return tuple(found)

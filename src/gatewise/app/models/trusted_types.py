@@ -1,5 +1,19 @@
-"""What a model file may contain: a fixed list of types, whatever the file asks for."""
+"""Trusted types: all that a model file may contain, whatever the file asks for.
 
+A skops file names the types of its objects. A file that names a type that is not on this list is refused. Gatewise's
+own classes are listed as objects, so that the list follows them when they move to another module.
+"""
+
+from gatewise.app.models.gate_names import gate_classes
+from gatewise.estimators import MoERegressor
+from gatewise.experts import ColumnExpert
+from gatewise.gates import columns
+from gatewise.gates.inputs import GateInputs
+from gatewise.geometry import Interval
+from gatewise.router import candidates, expert_regions, intervals, mixing, out_of_fold, settings, verdict
+from gatewise.solvers import softmax_path
+
+# How skops may load an object: none of these runs a function that a file names.
 LOADERS = frozenset(
     [
         "CachedNode",
@@ -36,28 +50,24 @@ _ARRAYS = [
     "uint64",
     "object_",
 ]
-_GATEWISE = [
-    "estimators.moe.MoERegressor",
-    "estimators.out_of_fold.OutOfFold",
-    "experts.column.ColumnExpert",
-    "geometry.intervals.Interval",
-    "routing.candidates.Candidate",
-    "routing.candidates.FittedList",
-    "routing.columns.LevelColumn",
-    "routing.columns.NumberColumn",
-    "routing.features.Forecast",
-    "routing.features.Kernel",
-    "routing.features.Linear",
-    "routing.features.Quadratic",
-    "routing.gate_path.Path",
-    "routing.inputs.GateInputs",
-    "routing.mixing.Mixing",
-    "routing.regions.RegionRow",
-    "routing.regions.RegionTable",
-    "routing.settings.MoESettings",
-    "routing.spread.Spread",
-    "routing.verdict.Verdict",
-]
+_GATEWISE: tuple[type, ...] = (
+    MoERegressor,
+    ColumnExpert,
+    GateInputs,
+    Interval,
+    candidates.Candidate,
+    candidates.FittedList,
+    columns.LevelColumn,
+    columns.NumberColumn,
+    expert_regions.RegionRow,
+    expert_regions.RegionTable,
+    intervals.Spread,
+    mixing.Mixing,
+    out_of_fold.OutOfFold,
+    settings.MoESettings,
+    softmax_path.Path,
+    verdict.Verdict,
+)
 _LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]
 _SKLEARN = [
     *(f"_loss.loss.{loss}" for loss in _LOSSES),
@@ -96,14 +106,24 @@ _SKLEARN = [
         "utils.validation.check_array",
     ],
 ]
-TYPES = frozenset(
+# What never changes while the program runs; `trusted_types` adds the gates.
+_FIXED = frozenset(
     [
         *(f"builtins.{name}" for name in _PLAIN),
         *(f"numpy.{name}" for name in _ARRAYS),
         "numpy.random._generator.Generator",
         "numpy.random._pcg64.PCG64",
         "functools.partial",  # of check_array alone: what it is applied to is on this list or the file is refused
-        *(f"gatewise.{name}" for name in _GATEWISE),
         *(f"sklearn.{name}" for name in _SKLEARN),
     ]
 )
+
+
+def trusted_types() -> frozenset[str]:
+    """The full names of all trusted types: the fixed list, and every gate that is registered at this moment.
+
+    >>> "gatewise.experts.column.ColumnExpert" in trusted_types()
+    True
+    """
+    own = (*_GATEWISE, *gate_classes())
+    return _FIXED | {f"{one.__module__}.{one.__qualname__}" for one in own}

@@ -1,4 +1,4 @@
-"""What a model says of the rows of a table, none of it from a fit that saw the row."""
+"""The rows of a table with what a model says of each, never from a fit that saw the row."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.app.model_file import SavedModel
-from gatewise.app.tables import as_inputs, responses, row_keys
+from gatewise.app.models.model_file import SavedModel
+from gatewise.app.models.tables import as_inputs, responses, row_keys
 from gatewise.arrays import Floats
 
 LEAST_ROWS = 20
@@ -16,12 +16,12 @@ MOST_ROWS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
-    """Rows with their responses, forecasts and gate weights.
+class ScoredRows:
+    """Rows with their responses y, the experts' forecasts F, the gate's weights, and forecasts of model and stack.
 
-    A row that the model was fitted to has the out-of-fold values of that fit (``seen``); any other row is new to the
-    model and has the fitted model's. ``place`` (n,) is the row's number in the file, from 0; ``n_file`` how many rows
-    with a response the file has, of which more than 20,000 are thinned out at random.
+    A row that the model was fitted to (``seen``) has the out-of-fold values of that fit. Any other row is new to the
+    model and has the values of the fitted model. ``place`` (n,) is the row's number in the file, from 0; ``n_file``
+    is the number of rows with a response in the file. Of more than 20,000 such rows a random 20,000 are kept.
     """
 
     X: Any
@@ -41,8 +41,8 @@ class Evidence:
         return np.asarray((self.y[:, None] - self.F) ** 2)
 
 
-def gather(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> Evidence:
-    """The evidence of a data frame that has the target's column; rows without a response are left out."""
+def score_rows(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> ScoredRows:
+    """The scored rows of a data frame that has the target's column; rows without a response are left out."""
     y = responses(frame, saved.target)
     known = np.flatnonzero(np.isfinite(y))
     if len(known) < LEAST_ROWS:
@@ -65,7 +65,7 @@ def gather(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> Evidence:
         F[~seen], weights[~seen], forecast[~seen] = model.transform(new), model.gate_weights(new), model.predict(new)
         stack[~seen] = F[~seen] @ model.stack_weights_
     names = tuple(str(name) for name in model.get_feature_names_out())
-    return Evidence(X, y, F, weights, forecast, stack, seen, place, len(known), names)
+    return ScoredRows(X, y, F, weights, forecast, stack, seen, place, len(known), names)
 
 
 def match_rows(known: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:

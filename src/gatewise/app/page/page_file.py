@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 import gatewise
-from gatewise.app import page_sections as sections
-from gatewise.app.findings import Findings
-from gatewise.app.html import element, Html, join, raw
-from gatewise.app.page_parts import expert, swatch
-from gatewise.app.tables import ColumnKind
+from gatewise.app.models.tables import ColumnKind
+from gatewise.app.page import page_sections as sections
+from gatewise.app.page.findings import Findings
+from gatewise.app.page.markup import element, Html, join, raw
+from gatewise.app.page.page_parts import expert, swatch
 
 MOST_ROWS = 1000
 PRINTED_ROWS = 40  # as page.css has it
@@ -40,7 +40,9 @@ def write_page(findings: Findings, path: Path, model: str = "", data: str = "") 
 def render(findings: Findings, model: str = "", data: str = "") -> Html:
     """The page as text."""
     title = f"Where each model is right: {findings.target}"
-    style, script = (files("gatewise.app").joinpath("assets", name).read_text() for name in ("page.css", "page.js"))
+    style, script = (
+        files("gatewise.app.page").joinpath("assets", name).read_text() for name in ("page.css", "page.js")
+    )
     parts = [
         element("section", element("h2", f"{place}. {question}"), answer(findings), id=name)
         for place, (name, question, answer) in enumerate(QUESTIONS, start=1)
@@ -78,10 +80,10 @@ def _policy(script: str) -> str:
 
 
 def _provenance(findings: Findings, model: str, data: str) -> str:
-    evidence = findings.evidence
-    n, seen = len(evidence.y), int(evidence.seen.sum())
+    rows = findings.rows
+    n, seen = len(rows.y), int(rows.seen.sum())
     files_text = " and ".join(text for text in (f"model {model}" * bool(model), f"data {data}" * bool(data)) if text)
-    thinned = f" (a random {n:,} of {evidence.n_file:,})" if n < evidence.n_file else ""
+    thinned = f" (a random {n:,} of {rows.n_file:,})" if n < rows.n_file else ""
     if seen == n:
         source = (
             "The model was fitted to all of these rows, so each is judged by fits that held it out (out of fold)."
@@ -98,20 +100,20 @@ def _provenance(findings: Findings, model: str, data: str) -> str:
 
 def rows_table(findings: Findings) -> Html:
     """Rows of the data with their predictions and weights, sortable."""
-    evidence = findings.evidence
-    n = len(evidence.y)
+    rows = findings.rows
+    n = len(rows.y)
     some = np.arange(n)
     if n > MOST_ROWS:
         some = np.sort(np.random.default_rng(0).choice(n, MOST_ROWS, replace=False))
-    inputs = [one.column for one in findings.telling[:2]]
+    inputs = [one.column for one in findings.importance[:2]]
     heads: list[Any] = ["row", findings.target, "prediction", "error", "leading expert"]
-    heads += [join(swatch(m), f"weight {name}") for m, name in enumerate(evidence.names)]
+    heads += [join(swatch(m), f"weight {name}") for m, name in enumerate(rows.names)]
     heads += [column.name for column in inputs]
     thead = [element("th", element("button", head, type="button"), scope="col") for head in heads]
     body = [element("tr", _cells(findings, int(i), inputs)) for i in some]
     text = f"{len(some):,} rows" if n <= MOST_ROWS else f"A random {len(some):,} of {n:,} rows"
     table = element("table", element("thead", element("tr", thead)), element("tbody", body))
-    how = "A click on a heading sorts; another turns the order round. The two most telling columns come last."
+    how = "A click on a heading sorts; another turns the order round. The two most important columns come last."
     paper = f"{text}, of which paper shows the first {min(PRINTED_ROWS, len(some))}."
     return join(
         element("p", f"{text}. {how}", class_="screen-only"),
@@ -121,14 +123,14 @@ def rows_table(findings: Findings) -> Html:
 
 
 def _cells(findings: Findings, i: int, inputs: Sequence[ColumnKind]) -> list[Html]:
-    evidence = findings.evidence
-    y, forecast = float(evidence.y[i]), float(evidence.forecast[i])
-    cells = [_number(int(evidence.place[i]) + 1, "d")]
+    rows = findings.rows
+    y, forecast = float(rows.y[i]), float(rows.forecast[i])
+    cells = [_number(int(rows.place[i]) + 1, "d")]
     cells += [_number(value, ".5g") for value in (y, forecast, forecast - y)]
-    leader = int(evidence.weights[i].argmax())
-    cells.append(element("td", expert(evidence.names, evidence.names[leader])))
-    cells += [_number(float(weight), ".2f") for weight in evidence.weights[i]]
-    return cells + [_input(evidence.X[column.name].iloc[i], column.kind) for column in inputs]
+    leader = int(rows.weights[i].argmax())
+    cells.append(element("td", expert(rows.names, rows.names[leader])))
+    cells += [_number(float(weight), ".2f") for weight in rows.weights[i]]
+    return cells + [_input(rows.X[column.name].iloc[i], column.kind) for column in inputs]
 
 
 def _input(value: Any, kind: str) -> Html:

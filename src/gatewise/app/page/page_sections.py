@@ -2,12 +2,13 @@
 
 import numpy as np
 
-from gatewise.app import page_plots as plots
-from gatewise.app.findings import BAND, Findings
-from gatewise.app.html import element, Html, join
-from gatewise.app.importance import SHOWN, WORTH
+from gatewise.app.models.method_scores import OURS, STACK
 from gatewise.app.numbers import short_number
-from gatewise.app.page_parts import (
+from gatewise.app.page import page_plots as plots
+from gatewise.app.page.findings import BAND, Findings
+from gatewise.app.page.importance import LEAST_MOVED, SHOWN
+from gatewise.app.page.markup import element, Html, join
+from gatewise.app.page.page_parts import (
     beside,
     DASH,
     expert,
@@ -21,7 +22,6 @@ from gatewise.app.page_parts import (
     root,
     table,
 )
-from gatewise.app.score_table import OURS, STACK
 
 MOST_CANDIDATES = 10
 
@@ -92,10 +92,10 @@ def _held_back(findings: Findings) -> Html | None:
 
 def where(findings: Findings) -> Html:
     """Where does each expert win?"""
-    names, regions = findings.evidence.names, findings.regions
+    names, regions = findings.rows.names, findings.regions
     leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
     parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
-    dates = ", dates are days since 1970" if any(one.column.kind == "date" for one in findings.telling) else ""
+    dates = ", dates are days since 1970" if any(one.column.kind == "date" for one in findings.importance) else ""
     rows = [
         [
             expert(names, row.expert),
@@ -109,7 +109,7 @@ def where(findings: Findings) -> Html:
     ]
     return join(
         element("p", f"The largest weight goes to {parts}.", class_="answer"),
-        _telling_words(findings),
+        _importance_words(findings),
         figures(*_where_plots(findings)),
         table(
             ["expert", "leads", "mean weight", "RMSE there", "runner-up, RMSE there", "region in words"],
@@ -121,28 +121,30 @@ def where(findings: Findings) -> Html:
     )
 
 
-def _telling_words(findings: Findings) -> Html:
-    some = [one for one in findings.telling if one.moves >= WORTH]
+def _importance_words(findings: Findings) -> Html:
+    some = [one for one in findings.importance if one.weight_moved >= LEAST_MOVED]
     if not some:
         return element(
             "p", "No column by itself moves the weights by more than 1 %: they hardly depend on the inputs."
         )
-    parts = ", ".join(f"{one.column.name} ({one.moves:.0%})" for one in some[:8])
+    parts = ", ".join(f"{one.column.name} ({one.weight_moved:.0%})" for one in some[:8])
     more = f" {len(some) - 8} more move some." if len(some) > 8 else ""
     return element(
-        "p", f"Most telling columns, by the share of weight that moves when their values are shuffled: {parts}.{more}"
+        "p",
+        f"Columns by their importance for the gate, the share of weight that moves between experts when a column's "
+        f"values are shuffled: {parts}.{more}",
     )
 
 
 def _where_plots(findings: Findings) -> list[tuple[str, str]]:
-    names, found = findings.evidence.names, []
+    names, found = findings.rows.names, []
     if findings.map is not None:
         text = (
             f"Who leads over {findings.map.x.name} and {findings.map.y.name}, the other columns taken from rows of "
             "the data: paler where the lead is small, white line where it is 0.1. Dots are rows, each in the colour "
             "of its own leader."
         )
-        found.append((plots.map_plot(findings.map, findings.evidence), text))
+        found.append((plots.map_plot(findings.map, findings.rows), text))
     for one in findings.profiles[:SHOWN]:
         found.append((plots.profile_plot(one, names), f"Mean weights along {one.axis.name}."))
     return found
@@ -150,7 +152,7 @@ def _where_plots(findings: Findings) -> list[tuple[str, str]]:
 
 def real(findings: Findings) -> Html:
     """Is the specialization real?"""
-    found, names = findings.specialization, findings.evidence.names
+    found, names = findings.specialization, findings.rows.names
     if found is None:
         return element("p", "There is one expert only.", class_="answer")
     rows = [
@@ -187,7 +189,7 @@ def real(findings: Findings) -> Html:
 
 
 def _real_words(findings: Findings) -> str:
-    found, names = findings.specialization, findings.evidence.names
+    found, names = findings.specialization, findings.rows.names
     if found is None:
         return "There is one expert only."
     tested = [names[one.expert] for one in found.experts if one.tested]
@@ -234,7 +236,7 @@ def how_many(findings: Findings) -> Html:
 
 def how_sure(findings: Findings) -> Html:
     """How sure is the router?"""
-    found = findings.sureness
+    found = findings.margins
     shown = findings.candidates[:MOST_CANDIDATES]
     rest = sum(one.weight for one in findings.candidates[MOST_CANDIDATES:])
     effective = 1.0 / sum(one.weight**2 for one in findings.candidates)
@@ -249,8 +251,8 @@ def how_sure(findings: Findings) -> Html:
         element(
             "p",
             f"RMSE in the band {number(found.rmse_band)}, elsewhere {number(found.rmse_rest)}. The aggregate "
-            f"averages {len(findings.candidates)} candidates; their weights are as spread as those of "
-            f"{effective:.1f} equal ones.",
+            f"averages {len(findings.candidates)} candidates; the effective number of candidates, "
+            f"1 over the sum of their squared weights, is {effective:.1f}.",
         ),
         beside(
             table(
@@ -266,7 +268,7 @@ def how_sure(findings: Findings) -> Html:
 
 
 def _method(findings: Findings, method: str) -> Html:
-    names = findings.evidence.names
+    names = findings.rows.names
     best = " (best single in the fit)" if method == f"{findings.best_single} alone" else ""
     for name in names:
         if method == f"{name} alone":

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from gatewise.app.model_file import SavedModel
-from gatewise.app.tables import as_inputs
+import pandas as pd
+
+from gatewise.app.models.model_file import SavedModel
+from gatewise.app.models.tables import as_inputs
 
 
 def predict_frame(saved: SavedModel, frame: Any, weights: bool = False, std: bool = False) -> Any:
     """One row for each row of the data: the prediction, and on request its spread and every expert's weight."""
-    import pandas as pd  # noqa: PLC0415 - an extra, and slow to import
-
     if len(frame) == 0:
         raise ValueError("there are no rows to predict")
     X = as_inputs(frame, saved.columns)

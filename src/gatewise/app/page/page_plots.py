@@ -16,11 +16,11 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from gatewise.app.evidence import Evidence
-from gatewise.app.findings import BAND, Findings
-from gatewise.app.geometry_figures import draw_advantages, LINES, STYLES
-from gatewise.app.importance import Axis, Profile, RegionPlot
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.geometry_figures import draw_advantages, LINES, STYLES
+from gatewise.app.figures.style import COLOURS, RC
+from gatewise.app.page.findings import BAND, Findings
+from gatewise.app.page.importance import PlotAxis, RegionPlot, WeightProfile
+from gatewise.app.page.scored_rows import ScoredRows
 
 WIDTH = 4.8  # inches: text stays legible when the image is as wide as a phone
 POINTS = 400  # rows drawn on a map
@@ -75,29 +75,29 @@ def gain_plot(findings: Findings) -> str:
     return image(draw, 0.34 * len(rivals) + 1.0)
 
 
-def map_plot(found: RegionPlot, evidence: Evidence) -> str:
+def map_plot(found: RegionPlot, rows: ScoredRows) -> str:
     """The leading expert over two columns, paler towards a border, with rows of the data on it."""
 
     def draw(panel: Axes) -> None:
         ordered = -np.sort(-found.weights, axis=2)
         leader, margin = found.weights.argmax(axis=2), ordered[..., 0] - ordered[..., 1]
-        palette = np.array([to_rgb(colour(m)) for m in range(len(evidence.names))])
+        palette = np.array([to_rgb(colour(m)) for m in range(len(rows.names))])
         depth = (0.25 + 0.6 * np.clip(margin, 0.0, 1.0))[..., None]
         x, y = _places(found.x), _places(found.y)
         edges = _edges(x), _edges(y)
         panel.pcolormesh(*edges, depth * palette[leader] + (1.0 - depth), shading="flat", rasterized=True)
         if len(x) > 1 and len(y) > 1 and margin.min() < BAND < margin.max():
             panel.contour(x, y, margin, levels=[BAND], colors="white", linewidths=1.0)
-        _draw_rows(panel, found, evidence)
+        _draw_rows(panel, found, rows)
         _label(panel.xaxis, panel.set_xlabel, found.x)
         _label(panel.yaxis, panel.set_ylabel, found.y)
         panel.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
-        _legend(panel, evidence.names, [*leader.ravel(), *evidence.weights.argmax(axis=1)])
+        _legend(panel, rows.names, [*leader.ravel(), *rows.weights.argmax(axis=1)])
 
     return image(draw, 4.4)
 
 
-def profile_plot(found: Profile, names: Sequence[str]) -> str:
+def profile_plot(found: WeightProfile, names: Sequence[str]) -> str:
     """The weights along one column: lines over numbers, dots over categories."""
 
     def draw(panel: Axes) -> None:
@@ -121,14 +121,14 @@ def advantage_plot(findings: Findings) -> str:
         found = findings.specialization
         assert found is not None
         draw_advantages(panel, found, "excess")
-        names = [short(findings.evidence.names[one.expert]) for one in found.experts]
+        names = [short(findings.rows.names[one.expert]) for one in found.experts]
         panel.set_yticks(range(len(names)), names)
         panel.set_title("")
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.2g}"))
         panel.xaxis.set_major_locator(MaxNLocator(5))
         panel.set_xlabel("advantage where chosen, beyond that everywhere")
 
-    return image(draw, 0.36 * len(findings.evidence.names) + 1.1)
+    return image(draw, 0.36 * len(findings.rows.names) + 1.1)
 
 
 def active_plot(findings: Findings) -> str:
@@ -153,13 +153,13 @@ def margin_plot(findings: Findings) -> str:
 
     def draw(panel: Axes) -> None:
         panel.axvspan(0.0, BAND, color=COLOURS[1], alpha=0.25, linewidth=0)
-        panel.hist(findings.sureness.margins, bins=20, range=(0.0, 1.0), color=LINES[0], edgecolor="white")
+        panel.hist(findings.margins.margins, bins=20, range=(0.0, 1.0), color=LINES[0], edgecolor="white")
         panel.set(xlabel="largest weight minus the second", ylabel="rows", xlim=(0.0, 1.0))
 
     return image(draw, 2.9)
 
 
-def _places(axis: Axis) -> NDArray[Any]:
+def _places(axis: PlotAxis) -> NDArray[Any]:
     """Where the values lie on the axis: numbers where they are, categories one after the other."""
     return np.arange(len(axis.values), dtype=float) if axis.kind == "text" else axis.values.astype(float)
 
@@ -172,7 +172,7 @@ def _edges(places: NDArray[Any]) -> NDArray[Any]:
     return np.array([2.0 * places[0] - middle[0], *middle, 2.0 * places[-1] - middle[-1]])
 
 
-def _label(side: Any, set_label: Callable[[str], Any], axis: Axis) -> None:
+def _label(side: Any, set_label: Callable[[str], Any], axis: PlotAxis) -> None:
     set_label(short(axis.name, 40))
     if axis.kind == "text":
         side.set_ticks(range(len(axis.values)), [short(str(value), 12) for value in axis.values])
@@ -184,14 +184,14 @@ def _label(side: Any, set_label: Callable[[str], Any], axis: Axis) -> None:
         side.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def _draw_rows(panel: Axes, found: RegionPlot, evidence: Evidence) -> None:
+def _draw_rows(panel: Axes, found: RegionPlot, rows: ScoredRows) -> None:
     """Some rows of the data, coloured by their own leading expert; categories are spread a little."""
     rng = np.random.default_rng(0)
-    some = rng.permutation(len(evidence.y))[:POINTS]
-    leader = evidence.weights[some].argmax(axis=1)
+    some = rng.permutation(len(rows.y))[:POINTS]
+    leader = rows.weights[some].argmax(axis=1)
     place = []
     for axis in (found.x, found.y):
-        values = evidence.X[axis.name].to_numpy()[some]
+        values = rows.X[axis.name].to_numpy()[some]
         if axis.kind == "text":
             index = {value: float(number) for number, value in enumerate(axis.values)}
             values = np.array([index.get(value, np.nan) for value in values]) + rng.uniform(-0.3, 0.3, len(some))

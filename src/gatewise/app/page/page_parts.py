@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.app.html import element, Html, join
-from gatewise.app.numbers import short_number
-from gatewise.app.page_plots import colour
+from gatewise.app import numbers
+from gatewise.app.page.markup import element, Html, join
+from gatewise.app.page.page_plots import colour
 from gatewise.geometry import Interval
 
 DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
@@ -63,7 +63,7 @@ def expert(names: Sequence[str], name: str) -> Html:
 
 def number(value: float) -> str:
     """Four digits, or a dash for what there is not."""
-    return short_number(value) if np.isfinite(value) else DASH
+    return numbers.short_number(value) if np.isfinite(value) else DASH
 
 
 def root(value: float) -> str:
@@ -71,10 +71,9 @@ def root(value: float) -> str:
     return number(float(np.sqrt(value))) if np.isfinite(value) else DASH
 
 
-def percent(gain: Interval) -> str:
-    """A share and its interval in percent."""
-    value, low, high = (f"{100 * end:+.1f}" if np.isfinite(end) else "?" for end in gain)
-    return f"{value}{NBSP}% ({low} to {high})"
+def percent(share: Interval) -> str:
+    """A share and its interval in percent, on one line."""
+    return numbers.percent(share, NBSP)
 
 
 def interval(found: Interval) -> str:

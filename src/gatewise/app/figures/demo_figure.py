@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.table import Table
 
-from gatewise.app.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import Floats
 from gatewise.estimators import RouterAggregator
 from gatewise.paper.demo import Demo, DESIGN

@@ -1,22 +1,22 @@
-"""A look at a model file before anything in it is loaded, and at its trees afterwards."""
+"""Checks of a model file: its types before anything is loaded, its decision trees afterwards."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from gatewise.app.trusted import LOADERS, TYPES
+from gatewise.app.models.trusted_types import LOADERS, trusted_types
 
 
-def strangers(schema: Any) -> list[str]:
-    """The types and ways of loading that a file's schema asks for and that are not on the list, sorted."""
-    found = set()
+def untrusted_types(schema: Any) -> list[str]:
+    """The types and loaders that a file's schema names and that are not on the list of trusted ones, sorted."""
+    trusted, found = trusted_types(), set()
     for node in _nodes(schema):
         loader = node["__loader__"]
         name = f"{node.get('__module__')}.{node.get('__class__')}"
         if loader not in LOADERS:
             found.add(f"{name} by {loader}")
-        elif name not in TYPES:
+        elif name not in trusted:
             found.add(name)
     return sorted(found)
 

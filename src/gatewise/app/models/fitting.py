@@ -1,0 +1,109 @@
+"""From a table to a model: build it, score it on rows that were held back, fit it to all rows."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from gatewise.app.models.default_pool import make_experts
+from gatewise.app.models.gate_names import choose_gates
+from gatewise.app.models.method_scores import compare, MethodScore
+from gatewise.app.models.model_file import SavedModel, versions
+from gatewise.app.models.pool_file import PoolChoice, read_pool
+from gatewise.app.models.tables import row_keys, TrainingTable
+from gatewise.arrays import Floats
+from gatewise.estimators import MoERegressor
+from gatewise.router.facts import plain_values
+
+LEAST_ROWS = 5  # of a trial, to fit and to test
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A fit on some of the rows, scored on the others. ``best_single`` was chosen without the scored rows."""
+
+    n_train: int
+    n_test: int
+    best_single: str
+    scores: tuple[MethodScore, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The trial as a mapping, each gain as one of value, low and high."""
+        return {**asdict(self), "scores": [score.record() for score in self.scores]}
+
+
+def fit_and_score(
+    table: TrainingTable,
+    pool: Path | None = None,
+    gates: Sequence[str] | None = None,
+    test: float = 0.2,
+    seed: int = 0,
+    jobs: int | None = 1,
+) -> tuple[SavedModel, Trial | None]:
+    """A model fitted to all rows of a table, and its score on the share ``test`` of them, if that is not 0.
+
+    ``pool`` and ``gates`` are those of `build`.
+    """
+    model = build(table, pool, gates, seed, jobs)
+    with threadpool_limits(1, user_api="blas"):  # the matrices are small: threads would only wait for each other
+        trial = run_trial(model, table, test, seed)
+        return fit_table(model, table, trial), trial
+
+
+def build(
+    table: TrainingTable, pool: Path | None, gates: Sequence[str] | None, seed: int, jobs: int | None
+) -> MoERegressor:
+    """An unfitted model for the columns of a table.
+
+    ``pool`` is a TOML file of experts, None for the default pool. ``gates`` are names of gates; without any, those
+    that the pool file names are taken, and "auto" if it names none.
+    """
+    chosen = PoolChoice(make_experts(table.X)) if pool is None else read_pool(pool, table.X)
+    return MoERegressor(chosen.experts, gates=choose_gates(gates or chosen.gates), n_jobs=jobs, random_state=seed)
+
+
+def run_trial(model: Any, table: TrainingTable, share: float, seed: int) -> Trial | None:
+    """Hold back a share of the rows, fit on the rest and score; None if the share is 0."""
+    n = len(table.y)
+    n_test = round(share * n)
+    if n_test == 0:
+        return None
+    if n_test < LEAST_ROWS or n - n_test < LEAST_ROWS:
+        raise ValueError(f"a test share of {share:g} leaves {n_test} rows to test and {n - n_test} to fit: too few")
+    order = np.random.default_rng(seed).permutation(n)
+    test, train = order[:n_test], order[n_test:]
+    fitted = clone(model).fit(table.X.iloc[train].reset_index(drop=True), table.y[train])
+    return score(fitted, table.X.iloc[test].reset_index(drop=True), table.y[test], len(train))
+
+
+def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
+    """The errors on rows that the model has not seen."""
+    F = model.transform(X)
+    names = [str(name) for name in model.get_feature_names_out()]
+    scores = compare(y, model.predict(X), F @ model.stack_weights_, F, names)
+    return Trial(n_train, len(y), best_single(model), scores)
+
+
+def best_single(model: Any) -> str:
+    """The expert of the smallest held-out error in the fit."""
+    y, F = model.out_of_fold_.y, model.out_of_fold_.F
+    return str(model.get_feature_names_out()[((y[:, None] - F) ** 2).mean(axis=0).argmin()])
+
+
+def fit_table(model: Any, table: TrainingTable, trial: Trial | None) -> SavedModel:
+    """Fit on all rows, with the facts that go into the file."""
+    fitted = model.fit(table.X, table.y)
+    facts = {
+        "versions": versions(),
+        "rows": len(table.y),
+        "columns": [asdict(column) for column in table.columns],
+        "target": table.target,
+        "notes": list(table.notes),
+        "test": None if trial is None else trial.record(),
+        **fitted.report(),
+    }
+    return SavedModel(fitted, table.target, table.columns, row_keys(table.X, table.y), plain_values(facts))

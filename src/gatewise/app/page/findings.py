@@ -1,0 +1,165 @@
+"""The findings: every number that the page shows about a fitted model on the rows of a table."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gatewise.app.models.fitting import best_single
+from gatewise.app.models.method_scores import compare, MethodScore
+from gatewise.app.models.model_file import SavedModel
+from gatewise.app.page.importance import (
+    column_importance,
+    ColumnImportance,
+    important_columns,
+    profile,
+    region_plot,
+    RegionPlot,
+    WeightProfile,
+)
+from gatewise.app.page.scored_rows import score_rows, ScoredRows
+from gatewise.arrays import Floats
+from gatewise.geometry import Activation, activation, Interval, mean_interval, Specialization, specialization
+from gatewise.router.expert_regions import RegionTable
+from gatewise.router.facts import plain_values
+from gatewise.router.verdict import Verdict
+
+BAND = 0.1  # a row whose two largest weights differ by less lies at a border between experts
+
+
+@dataclass(frozen=True)
+class ActiveExperts:
+    """The gate cut to its k largest weights: its error, and by how much its mean squared error exceeds that of k = M.
+
+    ``excess`` is a share of the latter, with a 95 % interval.
+    """
+
+    k: int
+    rmse: float
+    excess: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class LeadMargins:
+    """The lead of each row's expert of largest weight: its weight less the second largest, ``margins`` (n,).
+
+    ``share`` is that of the rows at a border between experts, whose margin is below `BAND`; ``rmse_band`` is the
+    error on these rows and ``rmse_rest`` that on the others.
+    """
+
+    margins: Floats
+    share: float
+    rmse_band: float
+    rmse_rest: float
+
+
+@dataclass(frozen=True)
+class CandidateWeight:
+    """A candidate of the aggregation, its aggregation weight, and its held-out error in the fit."""
+
+    candidate: str
+    weight: float
+    rmse: float
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """All that the page shows: see the classes of the parts."""
+
+    target: str
+    rows: ScoredRows
+    verdict: Verdict
+    facts: Mapping[str, Any]
+    scores: tuple[MethodScore, ...]
+    best_single: str
+    regions: RegionTable
+    importance: tuple[ColumnImportance, ...]
+    profiles: tuple[WeightProfile, ...]
+    map: RegionPlot | None
+    specialization: Specialization | None
+    active: tuple[ActiveExperts, ...]
+    activation: Activation | None
+    margins: LeadMargins
+    candidates: tuple[CandidateWeight, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The figures of the page as plain values, without the rows."""
+        special = () if self.specialization is None else self.specialization.experts
+        margins = self.margins
+        plain: dict[str, Any] = plain_values(
+            {
+                "target": self.target,
+                "n_rows": len(self.rows.y),
+                "verdict": asdict(self.verdict),
+                "scores": [asdict(one) for one in self.scores],
+                "best_single": self.best_single,
+                "regions": [asdict(row) for row in self.regions],
+                "importance": [
+                    {"column": one.column.name, "weight_moved": one.weight_moved} for one in self.importance
+                ],
+                "specialization": [asdict(one) for one in special],
+                "active": [asdict(one) for one in self.active],
+                "border": {"share": margins.share, "rmse_band": margins.rmse_band, "rmse_rest": margins.rmse_rest},
+                "candidates": [asdict(one) for one in self.candidates],
+            }
+        )
+        return plain
+
+
+def find(saved: SavedModel, frame: Any) -> Findings:
+    """All findings about a saved model on the rows of a data frame that has the target's column."""
+    model, rows = saved.model, score_rows(saved, frame)
+    several = len(rows.names) > 1
+    columns = column_importance(model, rows.X, saved.columns) if several else []
+    drawn = [one.column for one in important_columns(columns)]
+    leader = rows.weights.argmax(axis=1)
+    return Findings(
+        target=saved.target,
+        rows=rows,
+        verdict=model.verdict_,
+        facts=saved.facts,
+        scores=compare(rows.y, rows.forecast, rows.stack, rows.F, rows.names),
+        best_single=best_single(model),
+        regions=model.region_table(),
+        importance=tuple(columns),
+        profiles=tuple(profile(model, rows.X, column) for column in drawn),
+        map=region_plot(model, rows.X, drawn[0], drawn[1]) if len(drawn) > 1 else None,
+        specialization=specialization(rows.losses, rows.weights) if several else None,
+        active=active_experts(rows),
+        activation=activation(rows.F, rows.y, leader) if several else None,
+        margins=lead_margins(rows),
+        candidates=tuple(
+            CandidateWeight(str(model.candidates_[s]), float(model.weights_[s]), float(model.sigma_[s]))
+            for s in np.argsort(-model.weights_)
+        ),
+    )
+
+
+def active_experts(rows: ScoredRows) -> tuple[ActiveExperts, ...]:
+    """The error by the number of experts that a row may use, its largest weights scaled to sum one."""
+    M = len(rows.names)
+    order = np.argsort(-rows.weights, axis=1, kind="stable")
+    losses = []
+    for k in range(1, M + 1):
+        kept = np.zeros_like(rows.weights)
+        np.put_along_axis(kept, order[:, :k], np.take_along_axis(rows.weights, order[:, :k], axis=1), axis=1)
+        forecast = np.einsum("im,im->i", kept / kept.sum(axis=1, keepdims=True), rows.F)
+        losses.append((rows.y - forecast) ** 2)
+    base = float(losses[-1].mean()) or 1.0
+    return tuple(
+        ActiveExperts(
+            k, float(np.sqrt(loss.mean())), Interval(*(end / base for end in mean_interval(loss - losses[-1])))
+        )
+        for k, loss in enumerate(losses, start=1)
+    )
+
+
+def lead_margins(rows: ScoredRows) -> LeadMargins:
+    """The lead of the first expert over the second at every row; with one expert it is 1."""
+    ordered = -np.sort(-rows.weights, axis=1)
+    margins = ordered[:, 0] - (ordered[:, 1] if ordered.shape[1] > 1 else 0.0)
+    band = margins < BAND
+    squares = (rows.y - rows.forecast) ** 2
+    inside, outside = (float(np.sqrt(squares[part].mean())) if part.any() else np.nan for part in (band, ~band))
+    return LeadMargins(margins, float(band.mean()), inside, outside)
