@@ -9,7 +9,7 @@ import pytest
 
 from gatewise import nearest_center_moe, theory
 from gatewise.paper.verify import CHECKS, run_check, select_checks
-from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
 from gatewise.paper.verify.check_shared import _series
 
 PAPER_LABELS = re.compile(r"^(prop|thm|lem|lemma|exa|ex|remark|cor|pro|eq):")
@@ -130,7 +130,7 @@ def test_the_command_prints_a_table_and_writes_json(command, tmp_path):
 
 
 def test_a_claim_that_fails_is_exit_code_one(command, monkeypatch):
-    broken = Check("thm:broken", "nothing", "0 = 1", lambda rng, quick: Outcome("0", False))
+    broken = Check("thm:broken", "nothing", "0 = 1", lambda rng, quick: CheckOutcome("0", False))
     monkeypatch.setattr("gatewise.paper.verify.CHECKS", (broken,))
     code, out, _ = command("--quick")
     assert code == 1

@@ -26,7 +26,7 @@ from gatewise.paper.runner import Runner
 from gatewise.paper.shared_designs import CUT, regions, SHARED_DESIGNS, SharedDesign
 from gatewise.shared.additive_fit import Maps
 from gatewise.shared.bases import FourierBasis
-from gatewise.shared.least_squares import AdditiveFit, factorize, joint_fit, Problem, pure_fit
+from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem, factorize, joint_fit, pure_fit
 from gatewise.shared.sieves import choose_sizes, gcv
 from gatewise.stats import mean_and_error
 
@@ -160,8 +160,8 @@ def run(sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, runner: Ru
 
 def _error(
     design: SharedDesign,
-    problem: Problem,
-    fit: Callable[[Problem], AdditiveFit],
+    problem: AdditiveProblem,
+    fit: Callable[[AdditiveProblem], AdditiveFit],
     truth: Floats,
     routed: tuple[FourierBasis, ...] = (),
 ) -> Floats:
@@ -180,9 +180,9 @@ def _joint_gcv(design: SharedDesign, X: Floats, y: Floats, truth: Floats) -> Flo
     rows = tuple(np.arange(start, end) for start, end in pairwise(ends))
     U = np.vstack(reduced)
 
-    def problem(orders: Sequence[int]) -> Problem:
+    def problem(orders: Sequence[int]) -> AdditiveProblem:
         routed = tuple(U[index, : 2 * k + 1] for index, k in zip(rows, orders, strict=True))
-        return Problem(U[:, -2:-1], routed, rows, U[:, -1])
+        return AdditiveProblem(U[:, -2:-1], routed, rows, U[:, -1])
 
     def score(sizes: Sequence[int]) -> float:
         fit = joint_fit(problem(sizes[1:]))

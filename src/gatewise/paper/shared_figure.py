@@ -14,7 +14,7 @@ from gatewise.arrays import as_count, Floats
 from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 from gatewise.paper.runner import Runner
 from gatewise.paper.shared_designs import SHARED_DESIGNS
-from gatewise.shared.partition import Threshold
+from gatewise.shared.partition import ThresholdSearch
 from gatewise.stats import mean_and_error
 
 NAME = "shared/1"  # the second number goes up when a replication's result would change
@@ -56,7 +56,7 @@ def replicate(
     key = (seed, list(SHARED_DESIGNS).index(design), n, replication)
     X, y = chosen.sample(n, np.random.default_rng(np.random.SeedSequence(key)))
     routed = chosen.routed if coordinates == "fixed" else replace(chosen.routed, low=0.0, high=1.0)
-    partition = Threshold(0, grid=THRESHOLDS, coordinates=coordinates)
+    partition = ThresholdSearch(0, grid=THRESHOLDS, coordinates=coordinates)
     truth = chosen.truth(GRID)
     errors = []
     for method in ("joint", "pure"):

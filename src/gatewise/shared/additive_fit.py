@@ -8,9 +8,9 @@ import numpy as np
 from gatewise.arrays import Floats, Indices
 from gatewise.shared.bases import columns_of, FeatureMap, ready_basis, resized
 from gatewise.shared.dynamic import search_thresholds
-from gatewise.shared.least_squares import AdditiveFit, factorize, FITS, Problem
+from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem, factorize, FITS
 from gatewise.shared.moving import search_moving
-from gatewise.shared.partition import region_rows, Threshold, threshold_labels
+from gatewise.shared.partition import region_rows, threshold_labels, ThresholdSearch
 from gatewise.shared.profile import profile_threshold
 from gatewise.shared.sieves import choose_sizes, SieveSearch, Sizes
 
@@ -29,7 +29,7 @@ class Maps(NamedTuple):
                 made[id(ready)] = columns_of(ready, X, f"routed[{j}]")
         return columns_of(self.shared, X, "shared"), tuple(made[id(ready)] for ready in self.routed)
 
-    def problem(self, X: Floats, y: Floats, labels: Indices) -> Problem:
+    def problem(self, X: Floats, y: Floats, labels: Indices) -> AdditiveProblem:
         """The least-squares problem of a partition; each routed basis sees its own rows only."""
         rows = [np.flatnonzero(labels == j) for j in range(len(self.routed))]
         routed = tuple(
@@ -37,7 +37,7 @@ class Maps(NamedTuple):
             for j, (ready, index) in enumerate(zip(self.routed, rows, strict=True))
         )
         region_rows(labels, len(self.routed), [R.shape[1] for R in routed])
-        return Problem(columns_of(self.shared, X, "shared"), routed, tuple(rows), y)
+        return AdditiveProblem(columns_of(self.shared, X, "shared"), routed, tuple(rows), y)
 
     def components(self, X: Floats, labels: Indices, fit: AdditiveFit) -> Floats:
         """The shared and the routed part at every row, (n, 2)."""
@@ -67,7 +67,7 @@ def ready_maps(X: Floats, shared: Any, routed: Sequence[Any], names: Sequence[st
     return Maps(ready_basis(shared, X, names, "shared"), tuple(made[id(basis)] for basis in routed))
 
 
-def find_thresholds(X: Floats, y: Floats, column: int, spec: Threshold, maps: Maps, method: str) -> Search:
+def find_thresholds(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
     """Profile least squares for the partition, under the method that the fit will use."""
     x = X[:, column]
     grid = spec.points(x)
@@ -119,7 +119,7 @@ def select_sizes(
     def score(sizes: Sizes) -> float:
         chosen = with_sizes(maps, sizes, sieve)
         routed = tuple(columns_of(ready, X[index]) for ready, index in zip(chosen.routed, rows, strict=True))
-        problem = Problem(columns_of(chosen.shared, X), routed, rows, y)
+        problem = AdditiveProblem(columns_of(chosen.shared, X), routed, rows, y)
         return sieve.score(problem, lambda part: FITS[method](part, ridge))
 
     shared = sieve.shared[:1] if method == "pure" else sieve.shared  # unused there, so one size will do
@@ -135,7 +135,7 @@ def _profiled(shared: Floats, y: Floats, method: str) -> tuple[Floats, Floats]:
     return shared, y
 
 
-def _find_moving(X: Floats, y: Floats, column: int, spec: Threshold, maps: Maps, method: str) -> Search:
+def _find_moving(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
     def score(thresholds: Floats) -> float:
         labels = threshold_labels(X[:, column], thresholds)
         if np.bincount(labels, minlength=len(thresholds) + 1).min() < 2:

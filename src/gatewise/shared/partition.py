@@ -11,14 +11,14 @@ from gatewise.arrays import as_count, as_vector, Floats, Indices
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdSearch:
     """Regions cut by unknown thresholds in one feature, found by profile least squares over a grid.
 
     ``grid`` is a number of points, placed at equal steps between the 10% and the 90% quantile of the feature, or the
     points themselves. ``coordinates="moving"`` gives every routed basis its region's own local coordinate, as
     t = x / c and (x - c) / (1 - c) on [0, 1]; then every threshold is a refit, shared out over ``n_jobs`` threads.
 
-    >>> Threshold("income", n_regions=3).n_regions
+    >>> ThresholdSearch("income", n_regions=3).n_regions
     3
     """
 
@@ -104,6 +104,6 @@ def _ask(partition: Any) -> Callable[[Any], ArrayLike]:
         asked: Callable[[Any], ArrayLike] = partition
         return asked
     raise ValueError(
-        "partition must be 'threshold', a Threshold, a function X -> regions, a gate (with gate_weights, or as a "
-        f"pair (gate, theta)) or a classifier, not {partition!r}"
+        "partition must be 'threshold', a ThresholdSearch, a function X -> regions, a gate (with gate_weights, or as "
+        f"a pair (gate, theta)) or a classifier, not {partition!r}"
     )

@@ -10,7 +10,7 @@ from gatewise.kernels.triangular import bin_factors, running_profiles, stacked_r
 from gatewise.shared.least_squares import RANK_TOLERANCE
 
 
-class Profile(NamedTuple):
+class ThresholdProfile(NamedTuple):
     """The residual sum of squares at every threshold of a grid; infinite where a region would have too few rows."""
 
     grid: Floats  # (G,)
@@ -53,7 +53,7 @@ def profile_threshold(
     y: Floats,
     grid: Floats,
     min_rows: Sequence[int] = (1, 1),
-) -> Profile:
+) -> ThresholdProfile:
     """RSS(c) = min ||y - S b - 1{x <= c} R_1 a_1 - 1{x > c} R_2 a_2||^2 at every c of the grid, no refits.
 
     The rows are read once: each bin between thresholds is reduced to the triangular factor of its normal equations,
@@ -75,7 +75,7 @@ def profile_threshold(
     rss = stacked_rss(np.concatenate([below, above], axis=1), scale, RANK_TOLERANCE)
     n_below = bins.cumulated[:-1]
     allowed = (n_below >= min_rows[0]) & (len(x) - n_below >= min_rows[1])
-    return Profile(grid, np.where(allowed, rss, np.inf))
+    return ThresholdProfile(grid, np.where(allowed, rss, np.inf))
 
 
 def region_factors(routed: Floats, shared: Floats, y: Floats, bins: Bins) -> Floats:

@@ -9,7 +9,7 @@ from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.nets import eta_net
-from gatewise.paper.verify.check import Check, gauss_nodes, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, gauss_nodes, held_out_ratio, slope
 
 BOX, NOISE, SEPARATION = 2.0, 0.2, 0.5
 X_NODES, X_WEIGHTS = gauss_nodes(-1.0, 1.0, 48)
@@ -61,7 +61,7 @@ def _risk_curve(
     return np.array(risks)
 
 
-def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Outcome:
+def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> CheckOutcome:
     """Dense softmax, truth inside the class, mesh 6 / (M sqrt(n)): the risk over n against (Md/n) log(Mdn)."""
     sizes = np.array([200, 400, 800, 1600] if quick else [300, 600, 1200, 2400, 4800])
     meshes = [theory.dense_mesh(2, int(n), constant=6.0) for n in sizes]
@@ -69,7 +69,7 @@ def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Out
     return _judge(risks, sizes, np.array([theory.dense_cost(2, 1, int(n)) for n in sizes]))
 
 
-def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Outcome:
+def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> CheckOutcome:
     """Top-1, truth inside the class, mesh 150 sqrt(d) r / (n_3 M^2): the risk over n against the sparse cost."""
     sizes = np.array([150, 300, 600, 1200])
     meshes = [theory.sparse_mesh(2, 1, int(n) // 3, SEPARATION, constant=150.0) for n in sizes]
@@ -77,10 +77,10 @@ def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Ou
     return _judge(risks, sizes, np.array([theory.sparse_cost(2, 1, int(n), SEPARATION) for n in sizes]))
 
 
-def _judge(risks: Floats, sizes: Floats, costs: Floats) -> Outcome:
+def _judge(risks: Floats, sizes: Floats, costs: Floats) -> CheckOutcome:
     rate, ratio = slope(sizes, risks), held_out_ratio(risks, costs)
     figure = f"exponent {rate:.2f}; risk on larger n {ratio:.2f} x law fitted on smaller n"
-    return Outcome(figure, rate < -0.7 and ratio <= 1.35)
+    return CheckOutcome(figure, rate < -0.7 and ratio <= 1.35)
 
 
 CHECKS = (
