@@ -10,7 +10,7 @@ from gatewise.shared.bases import columns_of, FeatureMap, ready_basis, resized
 from gatewise.shared.dynamic import search_thresholds
 from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem, factorize, FITS
 from gatewise.shared.moving import search_moving
-from gatewise.shared.partition import region_rows, threshold_labels, ThresholdSearch
+from gatewise.shared.partition import per_region, region_rows, threshold_labels, ThresholdSearch
 from gatewise.shared.profile import profile_threshold
 from gatewise.shared.sieves import choose_sizes, SieveSearch, Sizes
 
@@ -23,11 +23,8 @@ class Maps(NamedTuple):
 
     def columns(self, X: Floats) -> tuple[Floats, tuple[Floats, ...]]:
         """Shared and routed columns on all rows; regions with one basis get one array."""
-        made: dict[int, Floats] = {}
-        for j, ready in enumerate(self.routed):
-            if id(ready) not in made:
-                made[id(ready)] = columns_of(ready, X, f"routed[{j}]")
-        return columns_of(self.shared, X, "shared"), tuple(made[id(ready)] for ready in self.routed)
+        routed = per_region(lambda j, ready: columns_of(ready, X, f"routed[{j}]"), self.routed)
+        return columns_of(self.shared, X, "shared"), routed
 
     def problem(self, X: Floats, y: Floats, labels: Indices) -> AdditiveProblem:
         """The least-squares problem of a partition; each routed basis sees its own rows only."""
@@ -60,11 +57,8 @@ class Search(NamedTuple):
 
 def ready_maps(X: Floats, shared: Any, routed: Sequence[Any], names: Sequence[str] | None) -> Maps:
     """Every basis made ready on all rows; one basis for several regions stays one."""
-    made: dict[int, FeatureMap] = {}
-    for j, basis in enumerate(routed):
-        if id(basis) not in made:
-            made[id(basis)] = ready_basis(basis, X, names, f"routed[{j}]")
-    return Maps(ready_basis(shared, X, names, "shared"), tuple(made[id(basis)] for basis in routed))
+    ready = per_region(lambda j, basis: ready_basis(basis, X, names, f"routed[{j}]"), routed)
+    return Maps(ready_basis(shared, X, names, "shared"), ready)
 
 
 def find_thresholds(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
@@ -104,10 +98,12 @@ def with_sizes(maps: Maps, sizes: Sizes, sieve: SieveSearch) -> Maps:
     shared = resized(maps.shared, sizes[0], "shared") if sieve.shared else maps.shared
     if not sieve.routed:
         return Maps(shared, maps.routed)
-    made = {
-        (id(m), k): resized(m, k, f"routed[{j}]") for j, (m, k) in enumerate(zip(maps.routed, sizes[1:], strict=True))
-    }
-    return Maps(shared, tuple(made[id(m), k] for m, k in zip(maps.routed, sizes[1:], strict=True)))
+    routed = per_region(
+        lambda j, entry: resized(*entry, f"routed[{j}]"),
+        list(zip(maps.routed, sizes[1:], strict=True)),
+        same=lambda one, other: one[0] is other[0] and one[1] == other[1],
+    )
+    return Maps(shared, routed)
 
 
 def select_sizes(

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import is_
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_count, as_vector, Floats, Indices
+
+Entry = TypeVar("Entry")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,26 @@ def given_labels(partition: Any, X: Any) -> Indices:
     if not np.array_equal(whole, labels) or (len(whole) and whole.min() < 0):
         raise ValueError(f"partition must give whole numbers from 0 on, not {labels[:5]}")
     return whole
+
+
+def per_region(
+    make: Callable[[int, Entry], Made], entries: Sequence[Entry], same: Callable[[Entry, Entry], bool] = is_
+) -> tuple[Made, ...]:
+    """make(j, entry) for the entry of every region j, called once for entries that are the same.
+
+    Regions with the same entry get one and the same result, not equal copies of it: what is made of it is then
+    computed once, too.
+
+    >>> ramp = [0.0, 1.0]
+    >>> made = per_region(lambda j, entry: [*entry, j], [ramp, [5.0], ramp])
+    >>> made, made[0] is made[2]
+    (([0.0, 1.0, 0], [5.0, 1], [0.0, 1.0, 0]), True)
+    """
+    made: list[Made] = []
+    for j, entry in enumerate(entries):
+        first = next(i for i, other in enumerate(entries) if i == j or same(other, entry))
+        made.append(make(j, entry) if first == j else made[first])
+    return tuple(made)
 
 
 def region_rows(labels: Indices, n_regions: int, columns: Sequence[int]) -> tuple[Indices, ...]:
