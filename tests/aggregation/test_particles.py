@@ -19,7 +19,7 @@ from gatewise.aggregation.particles.likelihood import Calibration, Likelihood, p
 from gatewise.aggregation.particles.particle_run import Particles, run_particles
 from gatewise.gates import KernelGate, LinearGate
 from gatewise.nets import ListNet
-from tests.reference_net import net_predictions
+from tests.aggregation.reference_net import net_predictions
 
 
 class Gaussian:
