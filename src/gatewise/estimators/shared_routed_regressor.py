@@ -7,14 +7,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.estimators.all_or_nothing import all_or_nothing
 from gatewise.shared.additive_fit import find_thresholds, Maps, moved_maps, ready_maps, select_sizes, with_sizes
 from gatewise.shared.backfitting import backfit, Backfitting
 from gatewise.shared.bases import column_index, ConstantBasis, PolynomialBasis
 from gatewise.shared.comparison import compare_methods, Comparison
 from gatewise.shared.least_squares import FITS
-from gatewise.shared.partition import given_labels, Labels, Threshold, threshold_labels
+from gatewise.shared.partition import given_labels, threshold_labels, ThresholdSearch
 from gatewise.shared.sieves import choose_ridge
 
 METHODS = (*FITS, "backfit")
@@ -28,7 +28,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     shared, routed : a basis of `gatewise.shared`, a transformer or a function X -> (n, p)
         ``routed`` may be a list, one basis per region. Default: linear in all features; a constant. With
         ``method="backfit"`` they are regressors.
-    partition : "threshold", a `Threshold`, a function X -> regions, a gate or a classifier
+    partition : "threshold", a `ThresholdSearch`, a function X -> regions, a gate or a classifier
         "threshold" looks for one threshold in the first feature. Regions are numbered from 0.
     method : "joint", "two-stage" (residualized), "two-stage-plain", "pure", "backfit" or a `Backfitting`
     ridge : float or (shared, routed)
@@ -40,11 +40,11 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     What both components can say, such as an intercept, is carried by the routed one; ``dropped_`` lists the shared
     columns that got coefficient 0 for that reason.
 
-    >>> from gatewise.shared import FourierBasis, PolynomialBasis, Threshold
+    >>> from gatewise.shared import FourierBasis, PolynomialBasis, ThresholdSearch
     >>> x = np.linspace(0, 1, 400)[:, None]
     >>> y = 2 * x[:, 0] + np.where(x[:, 0] <= 0.4, np.sin(4 * np.pi * x[:, 0]), 1.0)
     >>> waves = FourierBasis(1, low=0.0, high=0.5)
-    >>> model = SharedRoutedRegressor(PolynomialBasis(1), waves, Threshold(0, grid=(0.3, 0.4, 0.5))).fit(x, y)
+    >>> model = SharedRoutedRegressor(PolynomialBasis(1), waves, ThresholdSearch(0, grid=(0.3, 0.4, 0.5))).fit(x, y)
     >>> model.thresholds_, model.shared_coef_.round(6) + 0.0, model.dropped_
     (array([0.4]), array([0., 2.]), (0,))
     """
@@ -75,7 +75,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         target = np.asarray(target, dtype=np.float64)
         self._method = _method_name(self.method)
         ridge = _ridge_pair(self.ridge)
-        self._threshold = Threshold() if isinstance(self.partition, str) else self.partition
+        self._threshold = ThresholdSearch() if isinstance(self.partition, str) else self.partition
         if isinstance(self.partition, str) and self.partition != "threshold":
             raise ValueError(f"partition must be 'threshold' if it is a string, not {self.partition!r}")
         if self._method == "backfit":
@@ -113,7 +113,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
                 parts[labels == j, 1] = learner.predict(rows[labels == j])
         return parts
 
-    def regions(self, X: Any) -> Labels:
+    def regions(self, X: Any) -> Indices:
         """The region of every row of X, (n,)."""
         return self._labels(X, self._rows(X))
 
@@ -126,8 +126,8 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         rows: Floats = validate_data(self, X, dtype=np.float64, reset=False)
         return rows
 
-    def _labels(self, X: Any, rows: Floats) -> Labels:
-        if isinstance(self._threshold, Threshold):
+    def _labels(self, X: Any, rows: Floats) -> Indices:
+        if isinstance(self._threshold, ThresholdSearch):
             return threshold_labels(rows[:, self._column], self.thresholds_)
         labels = given_labels(self._threshold, X if hasattr(X, "columns") else rows)
         if len(labels) and labels.max() >= self.n_regions_:
@@ -147,7 +147,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         if sizes is not None:
             maps = with_sizes(maps, sizes, self.sieve)
         self._maps: Maps = maps
-        if isinstance(self._threshold, Threshold):
+        if isinstance(self._threshold, ThresholdSearch):
             self._column = column_index(self._threshold.feature, rows.shape[1], names)
             found = find_thresholds(rows, y, self._column, self._threshold, maps, self._method)
             self.thresholds_, self.grid_, self.profile_rss_ = found
@@ -157,7 +157,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     def _routed_bases(self, X: Any, rows: Floats) -> Sequence[Any]:
         """One entry of ``routed`` per region."""
         given = isinstance(self.routed, list | tuple)
-        if isinstance(self._threshold, Threshold):
+        if isinstance(self._threshold, ThresholdSearch):
             n_regions = self._threshold.n_regions
         elif given:
             n_regions = len(self.routed)
@@ -169,7 +169,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         return list(self.routed) if given else [one] * n_regions
 
     def _fit_learners(self, X: Any, rows: Floats, y: Floats) -> Self:
-        if isinstance(self._threshold, Threshold):
+        if isinstance(self._threshold, ThresholdSearch):
             raise ValueError(
                 "method 'backfit' needs a given partition; find a threshold with bases first and pass its `regions`"
             )

@@ -17,7 +17,7 @@ from gatewise.arrays import Floats
 from gatewise.experts.naming import named_experts
 from gatewise.experts.protocol import can_predict, Expert
 
-Rows = NDArray[np.intp]
+Rows = Indices
 Split = tuple[Rows, Rows]  # the rows that experts are fitted on, and those that are held out
 
 
