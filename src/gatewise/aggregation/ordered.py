@@ -11,10 +11,10 @@ from gatewise.aggregation.engine import aggregate, calibrate, effective_number, 
 from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
-from gatewise.aggregation.pieces import ExpertSnapshot, Piece
+from gatewise.aggregation.pieces import Piece
 from gatewise.arrays import Floats
-from gatewise.experts import expert_matrix
-from gatewise.experts.evolving import AveragedExpert, evolve, started
+from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
@@ -43,7 +43,7 @@ class AggregationSetting(NamedTuple):
     noise: Noise
     blocks: Blocks
     counts: BlockCounts
-    experts: ExpertSnapshot
+    pools: GatedExperts
     static: Floats | None
     n_threads: int
 
@@ -57,9 +57,9 @@ class ExpertPath(NamedTuple):
     """
 
     predictions: Floats
-    snapshots: list[ExpertSnapshot]
+    snapshots: list[GatedExperts]
     edges: Indices
-    average: ExpertSnapshot
+    average: GatedExperts
     thinning_error: float
 
 
@@ -71,7 +71,7 @@ class OrderFit(NamedTuple):
     """
 
     pieces: list[Piece]
-    average: ExpertSnapshot
+    average: GatedExperts
     online: Floats
     sigma: Floats
     leading: Indices
@@ -104,7 +104,7 @@ def fit_order(
     used = sample.part(order[: counts.burn_in + counts.calibration + counts.aggregation])
     path = _expert_path(setting, used, order)
     online = used.part(np.arange(counts.burn_in, len(used.y)))
-    n_shared = len(setting.experts.shared)
+    n_shared = len(setting.pools.shared)
     shared = path.predictions[:, :n_shared].sum(axis=1)
     features = setting.gate.features(online.rows)
     rows = _BlockRows(online.rows, features, online.y - shared, path.predictions[:, n_shared:])
@@ -117,24 +117,19 @@ def fit_order(
 
 
 def _expert_path(setting: AggregationSetting, used: Observations, order: Indices) -> ExpertPath:
-    counts, experts, blocks = setting.counts, setting.experts, setting.blocks
+    counts, pools, blocks = setting.counts, setting.pools, setting.blocks
     whole = np.array([0, counts.aggregation])
     if setting.static is not None:
-        return ExpertPath(setting.static[order[counts.burn_in : len(used.y)]], [experts], whole, experts, 0.0)
+        return ExpertPath(setting.static[order[counts.burn_in : len(used.y)]], [pools], whole, pools, 0.0)
     burn_in, rest = used.part(np.arange(counts.burn_in)), used.part(np.arange(counts.burn_in, len(used.y)))
-    own = started([*experts.shared, *experts.routed], burn_in.X, burn_in.y, update=blocks.update_every is not None)
+    own = after_burn_in(pools.joined(), burn_in.X, burn_in.y, update=blocks.update_every is not None)
     if blocks.update_every is None:
-        fitted = _split(own, experts)
-        return ExpertPath(expert_matrix(own, rest.X), [fitted], whole, fitted, 0.0)
+        fitted = pools.with_models(own.models)
+        return ExpertPath(own.predict(rest.X), [fitted], whole, fitted, 0.0)
     seen = evolve(own, rest.X, rest.y, blocks.update_every, blocks.n_snapshots, keep_from=counts.calibration)
-    snapshots = [_split(state, experts) for state in seen.states]
-    return ExpertPath(seen.predictions, snapshots, seen.edges, _split(seen.averages, experts), seen.thinning_error)
-
-
-def _split(experts: list[Any], like: ExpertSnapshot) -> ExpertSnapshot:
-    """A list of experts, shared ones first, cut as in another snapshot."""
-    n_shared = len(like.shared)
-    return ExpertSnapshot(tuple(experts[:n_shared]), tuple(experts[n_shared:]))
+    snapshots = [pools.with_models(state.models) for state in seen.states]
+    average = pools.with_models(seen.averages.models)
+    return ExpertPath(seen.predictions, snapshots, seen.edges, average, seen.thinning_error)
 
 
 def _over_net(
@@ -151,8 +146,8 @@ def _over_net(
     result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, edges, setting.n_threads)
     shares = np.diff(path.edges) / len(y)
     pieces = [
-        Piece(float(share), candidates, weights, experts)
-        for share, weights, experts in zip(shares, result.mean_weights, path.snapshots, strict=True)
+        Piece(float(share), candidates, weights, pools)
+        for share, weights, pools in zip(shares, result.mean_weights, path.snapshots, strict=True)
     ]
     leading = _leading(shares @ result.mean_weights if len(shares) > 1 else result.mean_weights[0])
     along = weight_path(candidates, features, y, F, sigma, result.log_z, leading, setting.noise, prior)
@@ -234,10 +229,10 @@ def _epoch_pieces(
     if len(inner):
         rows = aggregation.part(slice(epoch.start, epoch.stop))
         means = epoch_means(epoch, candidates, rows.features, rows.y, rows.F, setting.noise, cuts, setting.n_threads)
-    experts = [path.snapshots[int(np.searchsorted(path.edges, cut, side="right")) - 1] for cut in cuts[:-1]]
+    snapshots = [path.snapshots[int(np.searchsorted(path.edges, cut, side="right")) - 1] for cut in cuts[:-1]]
     return [
-        Piece(float(stop - start) / len(aggregation.y), candidates, weights, snapshot)
-        for start, stop, weights, snapshot in zip(cuts[:-1], cuts[1:], means, experts, strict=True)
+        Piece(float(stop - start) / len(aggregation.y), candidates, weights, pools)
+        for start, stop, weights, pools in zip(cuts[:-1], cuts[1:], means, snapshots, strict=True)
     ]
 
 
@@ -262,7 +257,7 @@ def epoch_means(
     ).mean_weights
 
 
-def merge(fits: list[OrderFit], fixed_experts: bool) -> tuple[list[Piece], ExpertSnapshot]:
+def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], GatedExperts]:
     """The aggregate over several orders, and its time-averaged experts.
 
     Over one net and with experts that never change, the weights of all orders are averaged into one piece.
@@ -271,14 +266,12 @@ def merge(fits: list[OrderFit], fixed_experts: bool) -> tuple[list[Piece], Exper
     pieces = [piece for fit in fits for piece in fit.pieces]
     if len(fits) == 1:
         return pieces, fits[0].average
-    if fixed_experts and len(pieces) == len(fits):
+    if fixed_pool and len(pieces) == len(fits):
         weights = np.sum([share * piece.weights for piece in pieces], axis=0)
-        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].experts)], fits[0].average
-    scaled = [Piece(share * p.share, p.candidates, p.weights, p.experts) for p in pieces]
-    if fixed_experts:
+        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pools)], fits[0].average
+    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pools) for p in pieces]
+    if fixed_pool:
         return scaled, fits[0].average
     shares = (share,) * len(fits)
-    averages = [fit.average for fit in fits]
-    shared = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.shared for a in averages], strict=True))
-    routed = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.routed for a in averages], strict=True))
-    return scaled, ExpertSnapshot(shared, routed)
+    states = zip(*[fit.average.joined().models for fit in fits], strict=True)  # of each expert, one for every order
+    return scaled, fits[0].average.with_models([AveragedExpert(experts, shares) for experts in states])

@@ -10,10 +10,10 @@ from gatewise.aggregation.gate_candidates import Candidates, gate_candidates, Ke
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import AggregationSetting, Observations
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, ExpertSnapshot, Piece, shared_sum
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
 from gatewise.aggregation.soft_labels import cross_entropy_fit
 from gatewise.arrays import as_rows, Floats
-from gatewise.experts import expert_matrix
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import ScoreGate
 from gatewise.nets import ListNet, Net, ProductNet
 from gatewise.solvers.cross_entropy import CrossEntropyFit
@@ -36,22 +36,21 @@ class CrossEntropyReport(NamedTuple):
 
 
 def project_in_l2(
-    setting: AggregationSetting, pieces: list[Piece], average: ExpertSnapshot, measure: L2Projection, X: Any
+    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
 ) -> tuple[Floats, NearestCandidate]:
     """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
     points, quadrature = measure.rule(X)
     net = _net(setting, pieces)
     candidates = gate_candidates(setting.gate, net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
-    target = target - shared_sum(average.shared, points)
+    shared, F = average.predictions(points)
     features = setting.gate.features(as_rows(points))
-    routed = expert_matrix(average.routed, points, "routed")
-    found = project_l2(candidates, features, target, routed, quadrature, setting.n_threads, allowed=net.allowed())
+    found = project_l2(candidates, features, target - shared, F, quadrature, setting.n_threads, allowed=net.allowed())
     return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
 
 
 def project_by_cross_entropy(
-    setting: AggregationSetting, pieces: list[Piece], average: ExpertSnapshot, last: Observations
+    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, last: Observations
 ) -> tuple[Floats, CrossEntropyReport]:
     """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
 
@@ -59,9 +58,8 @@ def project_by_cross_entropy(
     """
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
-    routed = expert_matrix(average.routed, last.X, "routed")
     differences = _differences(setting, pieces, last, fit.theta, labels)
-    return fit.theta, CrossEntropyReport(fit, compatibility_constant(routed, differences))
+    return fit.theta, CrossEntropyReport(fit, compatibility_constant(average.experts.predict(last.X), differences))
 
 
 def _differences(

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.arrays import Floats, Indices
+from gatewise.estimators.all_or_nothing import all_or_nothing
 from gatewise.shared.additive_fit import find_thresholds, Maps, moved_maps, ready_maps, select_sizes, with_sizes
 from gatewise.shared.backfitting import backfit, Backfitting
 from gatewise.shared.bases import column_index, ConstantBasis, PolynomialBasis
@@ -65,6 +66,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.ridge = ridge
         self.sieve = sieve
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Find the partition if it is unknown, choose sizes if asked to, and fit both components."""
         rows, target = validate_data(
