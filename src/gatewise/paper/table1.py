@@ -116,11 +116,11 @@ class LearnedNet(NamedTuple):
 
     described: NetGate
     candidates: Candidates
-    shares: Floats
+    mean_weights: Floats
 
     def weights(self, X: Floats) -> Floats:
         """The time-averaged aggregated gate, (n, 3)."""
-        return aggregated_gate(self.candidates, self.described.gate.features(X), self.shares)
+        return aggregated_gate(self.candidates, self.described.gate.features(X), self.mean_weights)
 
     def nearest(self, X: Floats, F: Floats, weights: Floats) -> Floats:
         """The parameter whose predictor is nearest to the aggregate's, over the sample; step (f) of `alg:general`."""
