@@ -10,6 +10,7 @@ from gatewise.arrays import as_between, as_count, Floats, Indices
 from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.mixtures import best_mixtures, MAX_SUBSETS, n_sets
 from gatewise.geometry.regions import squared_losses
+from gatewise.kernels import top_k
 from gatewise.stats import Interval, mean_interval
 
 
@@ -121,7 +122,7 @@ def _region(
 ) -> RegionBarrier:
     here = labels == region
     weights = best_mixtures(_gram(residuals[here]), 2)[1].weights
-    first, second = sorted(np.argsort(-weights, kind="stable")[:2].tolist())
+    first, second = sorted(top_k(weights, 2).tolist())
     # Integrals over the region, so that they add up to the integral over all rows: rows elsewhere count zero.
     return RegionBarrier(
         region=int(region),
