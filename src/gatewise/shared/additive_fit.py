@@ -139,7 +139,7 @@ def _find_moving(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps:
         moved = moved_maps(X, column, thresholds, maps)
         try:
             problem = moved.problem(X, y, labels)
-        except ValueError:  # a region with fewer rows than columns is no candidate
+        except ValueError:  # a region with fewer rows than columns is not allowed
             return np.inf
         return FITS[method](problem).rss
 
