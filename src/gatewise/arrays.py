@@ -1,4 +1,7 @@
-"""Checks of what a user hands over. Each error names the argument, what it was and what it must be."""
+"""The types of arrays, and checks of what a user hands over.
+
+Each error names the argument, what it was and what it must be.
+"""
 
 from collections.abc import Callable
 from functools import wraps
@@ -8,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-Indices: TypeAlias = NDArray[np.intp]
-Readout = Literal["aggregate", "single"]
+Integers: TypeAlias = NDArray[np.int64]  # what compiled loops count with
+Indices: TypeAlias = NDArray[np.intp]  # positions: rows, experts, regions
+Booleans: TypeAlias = NDArray[np.bool_]
+Readout = Literal["aggregate", "single"]  # the mean of all candidates by their weights, or one candidate
 Model = TypeVar("Model", bound=type)
 
 
@@ -53,6 +57,25 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
     if not np.isfinite(vector).all():
         raise ValueError(f"{name} must be finite, but entry {int(np.argmin(np.isfinite(vector)))} is not")
     return vector
+
+
+def as_sample(F: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
+    """Predictions F (n, M), responses y (n,) and the share (n,) of every row in the sample weights, at least one row.
+
+    Shares have sum one and are equal when no sample_weight is given.
+    """
+    rows = as_rows(F, "F")
+    n = len(rows)
+    if n == 0:
+        raise ValueError("F must have at least one row, not 0")
+    response = as_vector(y, "y", n)
+    if sample_weight is None:
+        return rows, response, np.full(n, 1.0 / n)
+    weight = as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0).any() or not weight.any():
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    weight = weight / weight.max()  # their sum is then finite
+    return rows, response, np.asarray(weight / weight.sum())
 
 
 def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
@@ -114,3 +137,25 @@ def renamed(**new_names: str) -> Callable[[Model], Model]:
         return cls
 
     return decorate
+
+
+def as_non_negative(value: Any, name: str) -> float:
+    """value as a finite number of at least zero."""
+    number = float(value)
+    if not (np.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+    return number
+
+
+def as_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> float:
+    """value as a number strictly between low and high.
+
+    >>> as_between(1.5, "separation")
+    Traceback (most recent call last):
+        ...
+    ValueError: separation must lie strictly between 0 and 1, not 1.5
+    """
+    number = float(value)
+    if not low < number < high:
+        raise ValueError(f"{name} must lie strictly between {low:g} and {high:g}, not {value!r}")
+    return number

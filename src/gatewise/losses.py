@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import Floats
+from gatewise.stats import clip_scale, mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
 LEAST_VARIANCE = 1e-12  # of the largest variance of a list: below it a variance is rounding
@@ -239,8 +240,9 @@ class ResidualLoss:
         >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
         """
-        squares = np.average(self._residual(z) ** 2, axis=0, weights=sample_weight)
-        return replace(self, variance=np.maximum(squares, max(LEAST_VARIANCE * float(np.max(squares)), TINY)))
+        squares = mean_square(self._residual(z), sample_weight)
+        low = max(LEAST_VARIANCE * float(squares.max()), TINY)
+        return replace(self, variance=clip_scale(squares, low, np.inf))
 
     def scaled(self, scale: Floats | float) -> Self:
         return replace(self, variance=np.square(scale))

@@ -21,10 +21,17 @@ def bump(X):  # 1-Lipschitz
 
 
 @pytest.mark.parametrize("h", [ramp, bump])
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize(("d", "n_experts", "points"), [(1, 40, 4001), (2, 60, 301), (3, 100, 61)])
-@pytest.mark.parametrize("radius", [0.5, 1.0, 20.0])
-def test_the_error_is_at_most_what_is_promised(h, k, d, n_experts, points, radius):
+@pytest.mark.parametrize(
+    ("d", "n_experts", "points", "k", "radius"),
+    [
+        (1, 40, 4001, 1, 0.5),
+        (1, 40, 4001, 3, 20.0),
+        (2, 60, 301, 1, 20.0),
+        (2, 60, 301, 2, 1.0),
+        (3, 100, 61, 3, 0.5),
+    ],
+)
+def test_the_error_is_at_most_what_is_promised(h, d, n_experts, points, k, radius):
     model = nearest_center_moe(h, n_experts, d, k, radius)
     q = int(np.floor((n_experts / k) ** (1 / d) + 1e-9))
     X = grid(d, points)
@@ -53,11 +60,11 @@ def test_only_copies_of_one_centre_are_active_off_the_borders():
     np.testing.assert_allclose(model.gate_weights(X).max(axis=1), 0.5)
 
 
-@pytest.mark.parametrize("q", range(1, 12))
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
-def test_whole_roots_are_not_lost_to_rounding(q, d):
-    assert cells_per_side(3 * q**d, d, 3) == q
-    assert cells_per_side(3 * (q + 1) ** d - 1, d, 3) == q
+def test_whole_roots_are_not_lost_to_rounding(d):
+    for q in range(1, 12):
+        assert cells_per_side(3 * q**d, d, 3) == q
+        assert cells_per_side(3 * (q + 1) ** d - 1, d, 3) == q
 
 
 def test_bad_requests_are_named():

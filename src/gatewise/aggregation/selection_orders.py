@@ -8,10 +8,8 @@ from numpy.typing import NDArray
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
 from gatewise.aggregation.selection import nearest, scales, weigh, Weighing
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.noise import Noise
-
-Rows = NDArray[np.intp]
 
 
 class Selection(NamedTuple):
@@ -29,7 +27,7 @@ class Selection(NamedTuple):
     weighings: list[Weighing]
 
 
-def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.random.Generator) -> list[Rows]:
+def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.random.Generator) -> list[Indices]:
     """Random orders of n rows that all begin with the same ``n_first`` rows: the candidates are fitted there once.
 
     >>> orders = orders_with_one_first_block(6, 2, 3, np.random.default_rng(0))
@@ -42,7 +40,7 @@ def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.ran
 
 
 def select(
-    F: Floats, y: Floats, orders: Sequence[Rows], counts: BlockCounts, blocks: Blocks, noise: Noise
+    F: Floats, y: Floats, orders: Sequence[Indices], counts: BlockCounts, blocks: Blocks, noise: Noise
 ) -> Selection:
     """Weigh the candidates along every order, average the weights, and take the candidate nearest to the aggregate.
 

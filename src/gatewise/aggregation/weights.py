@@ -187,8 +187,8 @@ def _blocks(wide: NDArray[np.bool_], S: int) -> Iterator[tuple[int, int]]:
     rows not to be lost beside it.
     """
     T = len(wide)
-    cuts = [np.arange(0, T, max(1, BLOCK_NUMBERS // S)), np.flatnonzero(wide) + 1, [T]]
-    return pairwise(np.unique(np.concatenate(cuts)).astype(np.intp).tolist())
+    cuts = {*range(0, T, max(1, BLOCK_NUMBERS // S)), *(np.flatnonzero(wide) + 1).tolist(), T}
+    return pairwise(sorted(cuts))
 
 
 def _cumulated_block(log_weights: Floats, rows: Floats) -> tuple[Floats, float]:

@@ -190,7 +190,7 @@ def selection(
     from gatewise.app.figures.selection_table import selection_tables  # noqa: PLC0415
     from gatewise.paper import gate_choice as experiment  # noqa: PLC0415
 
-    setting = experiment.Setting(burn_in=burn_in, n_orders=orders, radius=radius)
+    setting = experiment.SelectionSetting(burn_in=burn_in, n_orders=orders, radius=radius)
     rows = experiment.run(n or (), reps, seed, setting, _runner(out, jobs, backend, scheduler))
     for table in selection_tables(rows):
         console.print(table)

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.experts.naming import named_experts
 from gatewise.experts.protocol import can_predict, Expert
 
-Rows = NDArray[np.intp]
-Split = tuple[Rows, Rows]  # the rows that experts are fitted on, and those that are held out
+Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +27,10 @@ class HeldOut:
     ``train`` the rows that the experts of each split were fitted on.
     """
 
-    rows: Rows
-    fold: Rows
+    rows: Indices
+    fold: Indices
     F: Floats
-    train: tuple[Rows, ...]
+    train: tuple[Indices, ...]
 
     @property
     def in_time(self) -> bool:
@@ -42,7 +40,7 @@ class HeldOut:
             for number, part in enumerate(self.train)
         )
 
-    def learners(self) -> Iterator[tuple[Rows, Rows]]:
+    def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate for it may learn from, and the entries that it then predicts."""
         for number, part in enumerate(self.train):
             yield np.flatnonzero(np.isin(self.rows, part)), np.flatnonzero(self.fold == number)
@@ -157,7 +155,7 @@ class Pool:
         """The sum of the predictions of all experts, (n,); zeros where there is no expert."""
         return np.asarray(self.predict(X).sum(axis=1))
 
-    def mix(self, X: Any, assignments: Iterable[tuple[int, Rows, Floats]]) -> Floats:
+    def mix(self, X: Any, assignments: Iterable[tuple[int, Indices, Floats]]) -> Floats:
         """The sum over (m, rows, weights) of weights times expert m's predictions at these rows, (n,).
 
         Every expert is asked for the rows that are assigned to it and for no others.
@@ -210,7 +208,7 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Flo
     return predictions
 
 
-def nonzero_assignments(weights: Floats) -> Iterator[tuple[int, Rows, Floats]]:
+def nonzero_assignments(weights: Floats) -> Iterator[tuple[int, Indices, Floats]]:
     """(m, the rows where expert m has weight, its weights there) for weights (n, M), as `Pool.mix` takes them."""
     for m in np.flatnonzero(weights.any(axis=0)):
         rows = np.flatnonzero(weights[:, m])
