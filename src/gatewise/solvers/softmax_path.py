@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from gatewise.arrays import Floats
 from gatewise.losses import Loss, ResidualLoss
-from gatewise.solvers.simplex_least_squares import convex_stack
+from gatewise.solvers.simplex_least_squares import checked_stack
 
 TOLERANCE = 0.005  # the objective is a log likelihood: steps that gain less evidence than that are not worth taking
 MAX_ITER = 25
@@ -123,7 +123,7 @@ def gate_paths(
     >>> loss = ResidualLoss(np.tanh(3 * x) + 0.1 * np.cos(400 * x), variance=0.5)
     >>> path, = gate_paths([PathRequest(x[:, None], [10.0])], F, loss, np.array([0.5, 0.5]))
     >>> float((path.theta[0, 0] - path.theta[0, 1]).round(1)[0])
-    5.9
+    6.0
     """
     weight = np.ones(len(F)) if sample_weight is None else sample_weight
     quadratic = loss.quadratic()
@@ -161,11 +161,12 @@ def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
     Any other loss is minimised by a constant softmax gate with almost no shrinkage.
 
     >>> from gatewise.losses import LogLoss
-    >>> stack_weights(np.array([[0.9, 0.5], [0.1, 0.5]]), LogLoss(), np.ones(2)).round(2)
-    array([0., 1.])
+    >>> stack_weights(np.tile([[0.9, 0.5], [0.3, 0.5]], (500, 1)), LogLoss(), np.ones(1000)).round(1)
+    array([0.5, 0.5])
     """
     if isinstance(loss, ResidualLoss):
-        return np.asarray(convex_stack(F, loss.y, sample_weight).theta.ravel())
+        shares = sample_weight / sample_weight.max()
+        return np.asarray(checked_stack(F, loss.y, shares / shares.sum()).theta.ravel())
     M = F.shape[1]
     equal = np.full(M, 1.0 / M)
     (path,) = gate_paths([PathRequest(np.ones((len(F), 1)), [WIDE])], F, loss, equal, sample_weight)
