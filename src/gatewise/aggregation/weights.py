@@ -80,6 +80,16 @@ def update(log_weights: Floats, log_density: Floats) -> tuple[Floats, float]:
     return updated, float(top[0] + log_mixture)
 
 
+def effective_size(log_weights: Floats) -> float:
+    """The effective sample size 1 / sum_s w_s^2 of normalised log weights (S,), a number from 1 to S.
+
+    >>> round(effective_size(np.log([0.5, 0.5, 1e-300])), 9)
+    2.0
+    """
+    parts = range(0, len(log_weights), BLOCK_NUMBERS)  # no second array of size S
+    return float(1.0 / sum(np.exp(2.0 * log_weights[i : i + BLOCK_NUMBERS]).sum() for i in parts))
+
+
 def init(log_prior: ArrayLike) -> AfterState:
     """The state before any observation: the prior weights, normalised.
 
