@@ -25,15 +25,15 @@ Cuts = tuple[int, ...]  # region j ends with bin cuts[j]; the last region ends w
 class Segments(NamedTuple):
     """Every run of bins a..b as a region: what remains of [shared | y] after least squares on the region's columns.
 
-    The sum of squares of that remainder times (-b, 1) is the region's residual sum of squares for the shared
-    coefficients b.
+    ``factors`` has one array (B, B, s, s) for every region j, the same for regions with one basis: at [a, b] the
+    triangular factor F of the remainder. For shared coefficients b the region's residual sum of squares is
+    ||F (-b, 1)||^2. ``allowed`` has one array (B, B) for every region: whether bins a..b have enough rows for it.
+    ``scale`` (s - 1,) are the lengths of the shared columns.
     """
 
-    factors: tuple[
-        Floats, ...
-    ]  # (B, B, s, s) for every region: triangular, at [a, b]; regions with one basis have one array
-    allowed: tuple[Booleans, ...]  # (B, B) for every region: whether bins a..b have enough rows for it
-    scale: Floats  # (s-1,) the lengths of the shared columns
+    factors: tuple[Floats, ...]
+    allowed: tuple[Booleans, ...]
+    scale: Floats
 
     def stack(self, cuts: Cuts) -> Floats:
         """The factors of the segments of a partition, one on the other, (J s, s)."""
