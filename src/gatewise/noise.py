@@ -39,6 +39,14 @@ class Gaussian:
         """log h(z), elementwise."""
         return np.asarray(-0.5 * np.square(z) - 0.5 * log(2.0 * pi), dtype=np.float64)
 
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -z."""
+        return -np.asarray(z, dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = -1."""
+        return np.full(np.shape(z), -1.0)
+
     def sample(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent draws."""
         return np.asarray(rng.standard_normal(size))
@@ -55,6 +63,14 @@ class DoubleExponential:
     def log_density(self, z: ArrayLike) -> Floats:
         """log h(z), elementwise."""
         return np.asarray(-sqrt(2.0) * np.abs(z) - 0.5 * log(2.0), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -sqrt(2) sign(z)."""
+        return np.asarray(-sqrt(2.0) * np.sign(z), dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = 0 away from the kink at 0."""
+        return np.zeros(np.shape(z))
 
     def sample(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent draws."""
@@ -82,6 +98,15 @@ class StudentT:
         df = self.df
         peak = lgamma(0.5 * (df + 1.0)) - lgamma(0.5 * df) - 0.5 * log(pi * (df - 2.0))
         return np.asarray(peak - 0.5 * (df + 1.0) * np.log1p(np.square(z) / (df - 2.0)), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -(df + 1) z / (df - 2 + z^2)."""
+        return np.asarray(-(self.df + 1.0) * np.asarray(z) / (self.df - 2.0 + np.square(z)), dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = -(df + 1) (df - 2 - z^2) / (df - 2 + z^2)^2."""
+        square, base = np.square(z), self.df - 2.0
+        return np.asarray(-(self.df + 1.0) * (base - square) / (base + square) ** 2, dtype=np.float64)
 
     def sample(self, rng: np.random.Generator, size: Size) -> Floats:
         """Independent draws."""
@@ -111,6 +136,31 @@ class Custom:
     def log_density(self, z: ArrayLike) -> Floats:
         """log h(z), elementwise."""
         return np.asarray(self.function(np.asarray(z, dtype=np.float64)), dtype=np.float64)
+
+
+def score(noise: Noise, z: Floats) -> Floats:
+    """The derivative of log h at z: the noise's own ``score`` where it has one, else a central difference.
+
+    >>> score(Gaussian(), np.array([2.0]))
+    array([-2.])
+    """
+    if hasattr(noise, "score"):
+        return np.asarray(noise.score(z))
+    step = 1e-5 * (1.0 + np.abs(z))
+    return np.asarray((noise.log_density(z + step) - noise.log_density(z - step)) / (2.0 * step))
+
+
+def score_slope(noise: Noise, z: Floats) -> Floats:
+    """The second derivative of log h at z: the noise's own ``score_slope``, else a central difference.
+
+    >>> score_slope(Gaussian(), np.array([2.0]))
+    array([-1.])
+    """
+    if hasattr(noise, "score_slope"):
+        return np.asarray(noise.score_slope(z))
+    step = 1e-4 * (1.0 + np.abs(z))
+    rise = noise.log_density(z + step) - 2.0 * noise.log_density(z) + noise.log_density(z - step)
+    return np.asarray(rise / step**2)
 
 
 FAMILIES: Mapping[str, type[Gaussian] | type[DoubleExponential] | type[StudentT]] = {

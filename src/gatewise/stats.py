@@ -59,3 +59,13 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
     return adjusted
+
+
+def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
+    """The root of the mean square of every column of values (n,) or (n, S), with weights (n,) on the rows.
+
+    >>> root_mean_square(np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([1.0, 1.0])).round(3)
+    array([3.536, 0.707])
+    """
+    squares = np.mean(values**2, axis=0) if weights is None else weights @ values**2 / weights.sum()
+    return np.asarray(np.sqrt(squares))
