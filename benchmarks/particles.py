@@ -14,7 +14,7 @@ import numpy as np
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.particles.particle_run import run as aggregate
 from gatewise.gates import LinearGate
-from tests.reference_net import net_predictions
+from tests.aggregation.reference_net import net_predictions
 
 RADIUS = 3.0
 THREADS = 2

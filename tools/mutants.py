@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import tomllib
 from collections import Counter
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+WORKSHOP = ROOT / "build" / "mutants"  # the copies, and compiled code that later runs use again
 LIST, RESULTS = ROOT / "tools" / "mutants.toml", ROOT / "tools" / "mutants-results.json"
 BEFORE = "e082de5"
 SECONDS = 900  # a mutant that makes a test hang is one that was noticed
@@ -55,7 +55,8 @@ def read_list(side):
 
 def copy_tree(side, target):
     """A copy of the tracked files: of the working tree, or of the commit before."""
-    target.mkdir()
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     if side == "before":
         archive = subprocess.run(["git", "archive", BEFORE], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x", "-C", str(target)], input=archive, check=True)
@@ -73,7 +74,7 @@ def copy_tree(side, target):
             shutil.copy2(ROOT / name, target / name)
 
 
-def run_tests(tree, tests, cache):
+def run_tests(tree, tests, cache, seconds=SECONDS):
     """The exit code of pytest on these tests, and its last lines; code 1 is a test that failed."""
     environment = {
         **os.environ,
@@ -84,7 +85,7 @@ def run_tests(tree, tests, cache):
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
     try:
         done = subprocess.run(
-            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, cwd=tree, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         return 1, "timeout"
@@ -115,16 +116,16 @@ def fingerprint(mutant, tree):
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def run_side(side, results, only, folder):
+def run_side(side, results, only):
     """Judge the mutants of one side, and keep every result at once."""
-    tree, cache = folder / side, folder / f"cache-{side}"
+    tree, cache = WORKSHOP / side, WORKSHOP / f"cache-{side}"
     copy_tree(side, tree)
     done = results.setdefault(side, {})
     wanted = [mutant for mutant in read_list(side) if only in mutant.what or only in mutant.file]
     todo = [m for m in wanted if done.get(m.what, {}).get("of") != fingerprint(m, tree)]
     if todo:
         tests = sorted({test for mutant in todo for test in mutant.tests})
-        code, tail = run_tests(tree, tests, cache)
+        code, tail = run_tests(tree, tests, cache, seconds=None)
         if code:
             raise SystemExit(f"{side}: the tests fail without any mutant, so they can judge none:\n{tail}")
     for number, mutant in enumerate(todo, start=1):
@@ -163,9 +164,8 @@ def main():
     parser.add_argument("--only", default="", help="mutants with this in their file or description")
     options = parser.parse_args()
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    with tempfile.TemporaryDirectory() as folder:
-        for side in [options.side] if options.side else ["before", "after"]:
-            run_side(side, results, options.only, Path(folder))
+    for side in [options.side] if options.side else ["before", "after"]:
+        run_side(side, results, options.only)
     print(summary(results))
     if any(row["verdict"] != KILLED for rows in results.values() for row in rows.values()):
         raise SystemExit("some mutants live")

@@ -1,4 +1,4 @@
-"""Intervals and the control of false discoveries: what every diagnostic states its uncertainty with."""
+"""Standard errors, quantiles, intervals and adjusted p-values: with these every room states its uncertainty."""
 
 from typing import NamedTuple
 
@@ -17,6 +17,49 @@ class Interval(NamedTuple):
     high: float
 
 
+def mean_and_error(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
+    """The mean of values (n,) under weights (n,), equal unless given, and its standard error.
+
+    With the weights w scaled to sum one, mean = sum_i w_i v_i and
+    error^2 = sum_i w_i^2 (v_i - mean)^2 / (1 - sum_i w_i^2), which is s^2 / n for equal weights. The error is
+    infinite where one value has all the weight: a single value says nothing about the deviation.
+
+    >>> mean_and_error(np.array([0.0, 2.0]))
+    (1.0, 1.0)
+    >>> mean_and_error(np.array([0.0, 2.0, 5.0]), np.array([1.0, 1.0, 0.0]))
+    (1.0, 1.0)
+    """
+    if weights is None:
+        error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
+        return float(values.mean()), float(error)
+    share = weights / weights.sum()
+    mean, rest = float(share @ values), 1.0 - float(share @ share)
+    if rest <= 1e-12:
+        return mean, float("inf")
+    return mean, float(np.sqrt(share**2 @ (values - mean) ** 2 / rest))
+
+
+def weighted_quantile(values: Floats, weights: Floats, level: float) -> float:
+    """The smallest of values (n,) at or below which lies at least the share ``level`` of the weights (n,).
+
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), 0.75)
+    2.0
+    """
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][min(int(np.searchsorted(reached, level)), len(values) - 1)])
+
+
+def student_interval(value: float, error: float, freedom: float, level: float = 0.95) -> Interval:
+    """value +- t error, t the two-sided quantile of Student's law with ``freedom`` degrees of freedom.
+
+    >>> [round(number, 3) for number in student_interval(1.0, 1.0, freedom=1)]
+    [1.0, -11.706, 13.706]
+    """
+    half = float(special.stdtrit(freedom, 0.5 + level / 2)) * error
+    return Interval(value, value - half, value + half)
+
+
 def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     """Student's interval of a mean, mean +- t_{n-1} s / sqrt(n); the whole line below two values.
 
@@ -25,8 +68,7 @@ def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     """
     if len(values) < 2:
         return Interval(float(values.mean()) if len(values) else np.nan, -np.inf, np.inf)
-    half = special.stdtrit(len(values) - 1, 0.5 + level / 2) * values.std(ddof=1) / np.sqrt(len(values))
-    return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
+    return student_interval(*mean_and_error(values), len(values) - 1, level)
 
 
 def share_bounds(count: ArrayLike, n: int, level: float = 0.95) -> tuple[Floats, Floats]:

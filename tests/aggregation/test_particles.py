@@ -22,7 +22,7 @@ from gatewise.aggregation.particles.particle_run import (
     weights_over_time,
 )
 from gatewise.gates import KernelGate, LinearGate
-from tests.reference_net import net_predictions
+from tests.aggregation.reference_net import net_predictions
 
 
 class Gaussian:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gatewise.gates import LinearGate
+from tests.aggregation.reference_net import net_predictions
 from tests.aggregation.test_particles import Gaussian, grid_truth, stream
-from tests.reference_net import net_predictions
 
 
 @pytest.mark.parametrize("n_cal", [0, 10])

@@ -7,7 +7,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("skops")
 
 from gatewise.app.page import findings, importance, scored_rows
-from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
+from tests.app.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from gatewise.app.models import audit, fitting, model_file, pool_file, tables
 from gatewise.app.models.gate_names import gate_names
 from gatewise.app.models.predicting import predict_frame
 from gatewise.experts import ColumnExpert
-from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
+from tests.app.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
 @pytest.fixture

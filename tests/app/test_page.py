@@ -13,7 +13,7 @@ from gatewise.app.page import page_file as page
 from gatewise.app.page import page_sections as sections
 from gatewise.app.page.markup import element, join
 from gatewise.app.page.page_plots import image, short
-from tests.small_models import HOSTILE, make_frame, saved_model, TARGET
+from tests.app.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
 @pytest.fixture(scope="module")

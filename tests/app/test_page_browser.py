@@ -8,8 +8,8 @@ pytest.importorskip("matplotlib")
 
 from gatewise.app.page import findings
 from gatewise.app.page import page_file as page
-from tests.browser import Browser, find_chromium
-from tests.small_models import make_frame, saved_model
+from tests.app.browser import Browser, find_chromium
+from tests.app.small_models import make_frame, saved_model
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium is installed")
 COLUMN = "Array.from(document.querySelectorAll('#rows tbody tr'), row => row.cells[{}].textContent)"

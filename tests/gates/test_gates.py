@@ -15,7 +15,7 @@ from sklearn.base import clone
 from gatewise.gates import FAMILIES, FeatureGate, KernelGate, LinearGate, QuadraticGate, ScoreGate
 from gatewise.gates.phi import log_phi
 from tests.families import D, EXAMPLES, GATES, N_EXPERTS, random_theta, relabelled
-from tests.naive import naive_quadratic_score, naive_score_weights
+from tests.gates.naive import naive_quadratic_score, naive_score_weights
 
 every_gate = pytest.mark.parametrize("gate", GATES, ids=repr)
 every_score_gate = pytest.mark.parametrize("gate", [g for g in GATES if isinstance(g, ScoreGate)], ids=repr)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gatewise.gates import FeatureGate, KernelGate
 from tests.families import random_theta
-from tests.naive import naive_kernel_weights
+from tests.gates.naive import naive_kernel_weights
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])

@@ -7,7 +7,7 @@ import torch
 import gatewise as gw
 from gatewise import nn
 from gatewise.experts import AffineExpert
-from tests.nn_zoo import softplus_phi
+from tests.nn.nn_zoo import softplus_phi
 
 D, M = 3, 5
 

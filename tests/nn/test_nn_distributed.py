@@ -8,7 +8,7 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 from gatewise import nn
-from tests.nn_zoo import make
+from tests.nn.nn_zoo import make
 
 TOKENS = 8
 

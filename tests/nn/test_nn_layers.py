@@ -5,8 +5,8 @@ import torch
 
 from gatewise import nn
 from gatewise.nn.functional import grouped_swiglu
-from tests import nn_naive as naive
-from tests.nn_zoo import D, LAYERS, M, make
+from tests.nn import nn_naive as naive
+from tests.nn.nn_zoo import D, LAYERS, M, make
 
 TOKENS = 9
 

@@ -8,8 +8,8 @@ import torch
 from gatewise import nn
 from gatewise.nn.balancing import load
 from gatewise.nn.choice import top_k
+from tests.nn.nn_zoo import D, LAYERS, M, make
 from tests.nn.test_nn_layers import tokens
-from tests.nn_zoo import D, LAYERS, M, make
 
 SIMPLEX = [name for name in LAYERS if name not in ("cartesian", "capacity", "top-3 before", "null experts before")]
 

@@ -1,6 +1,8 @@
 """Layers of the parts against transformers' own modules, from the same parameters: experts, weights, output, loss."""
 
 import warnings
+from functools import cache
+from importlib import import_module
 
 import pytest
 import torch
@@ -8,31 +10,34 @@ import torch
 from gatewise import nn
 from gatewise.nn.choice import top_k
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what transformers' own imports deprecate
-    from transformers import DeepseekV3Config, MixtralConfig, OlmoeConfig, Qwen3MoeConfig
-    from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3MoE
-    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func, MixtralSparseMoeBlock
-    from transformers.models.olmoe.modeling_olmoe import OlmoeSparseMoeBlock
-    from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
-
 D, HIDDEN, M, K = 16, 24, 8, 3
 SMALL = {"hidden_size": D, "num_attention_heads": 2, "num_key_value_heads": 2, "num_experts_per_tok": K}
 
 
+@cache
+def family(name):
+    """The modules of a family of models; imported when a test asks for them, as that takes seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what transformers' own imports deprecate
+        return import_module(f"transformers.models.{name}.modeling_{name}")
+
+
 def _mixtral():
-    theirs = MixtralSparseMoeBlock(MixtralConfig(**SMALL, intermediate_size=HIDDEN, num_local_experts=M))
-    return theirs, nn.preset("mixtral", d=D, hidden=HIDDEN, n_experts=M, k=K)
+    models = family("mixtral")
+    config = models.MixtralConfig(**SMALL, intermediate_size=HIDDEN, num_local_experts=M)
+    return models.MixtralSparseMoeBlock(config), nn.preset("mixtral", d=D, hidden=HIDDEN, n_experts=M, k=K)
 
 
 def _qwen(normalized):
-    config = Qwen3MoeConfig(**SMALL, moe_intermediate_size=HIDDEN, num_experts=M, norm_topk_prob=normalized)
-    return Qwen3MoeSparseMoeBlock(config), _plain(normalized)
+    models = family("qwen3_moe")
+    config = models.Qwen3MoeConfig(**SMALL, moe_intermediate_size=HIDDEN, num_experts=M, norm_topk_prob=normalized)
+    return models.Qwen3MoeSparseMoeBlock(config), _plain(normalized)
 
 
 def _olmoe(normalized):
-    config = OlmoeConfig(**SMALL, intermediate_size=HIDDEN, num_experts=M, norm_topk_prob=normalized)
-    return OlmoeSparseMoeBlock(config), _plain(normalized)
+    models = family("olmoe")
+    config = models.OlmoeConfig(**SMALL, intermediate_size=HIDDEN, num_experts=M, norm_topk_prob=normalized)
+    return models.OlmoeSparseMoeBlock(config), _plain(normalized)
 
 
 def _plain(normalized):
@@ -41,7 +46,8 @@ def _plain(normalized):
 
 
 def _deepseek():
-    config = DeepseekV3Config(
+    models = family("deepseek_v3")
+    config = models.DeepseekV3Config(
         **SMALL,
         moe_intermediate_size=HIDDEN,
         n_routed_experts=M,
@@ -52,7 +58,7 @@ def _deepseek():
         norm_topk_prob=True,
     )
     sizes = {"n_experts": M, "k": K, "n_groups": 4, "groups_kept": 2, "n_shared": 2, "scale": 2.5}
-    return DeepseekV3MoE(config), nn.preset("deepseek-v3", d=D, hidden=HIDDEN, **sizes)
+    return models.DeepseekV3MoE(config), nn.preset("deepseek-v3", d=D, hidden=HIDDEN, **sizes)
 
 
 PAIRS = {
@@ -133,5 +139,5 @@ def test_the_balance_loss_is_theirs_up_to_k():
     ours.router.losses = (nn.SwitchLoss(1.0),)
     x = hidden(400).view(-1, D)
     scores, _, _ = theirs.gate(x)
-    expected = load_balancing_loss_func((scores,), M, K) / K
+    expected = family("mixtral").load_balancing_loss_func((scores,), M, K) / K
     torch.testing.assert_close(ours.train().router(x).losses["balance"], expected)

@@ -14,8 +14,8 @@ import torch
 
 import gatewise as gw
 from gatewise import nn
+from tests.nn.nn_zoo import LAYERS, make
 from tests.nn.test_nn_layers import tokens
-from tests.nn_zoo import LAYERS, make
 
 
 def _compiled(layer, backend):

@@ -11,7 +11,7 @@ from gatewise.paper import rates, table1
 from gatewise.paper.designs import DESIGNS
 from gatewise.paper.published import judge, off, PUBLISHED, stated
 from gatewise.paper.runner import Runner
-from gatewise.paper.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, Row, SETTINGS, STATED
+from gatewise.paper.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, SETTINGS, STATED, Table1Row
 from gatewise.paper.table1_gates import GATES, KERNELS, NetGate, NETS, QUADRATIC
 
 
@@ -97,7 +97,7 @@ def paper_rows(scale=1.0):
     rows = []
     for (design, gate, n), cell in PUBLISHED.items():
         setting, readout = (ALL_ROWS, "erm") if gate == "kernel" else STATED[design]
-        row = Row(
+        row = Table1Row(
             design, gate, n, readout, cell["l1"].mean * scale, 0.02, cell["l2"].mean * scale, 0.01, 100, setting
         )
         rows.append(row)
@@ -125,7 +125,7 @@ def test_a_wrong_order_is_seen():
 
 
 def test_off_counts_both_runs_errors():
-    row = Row("linear", "kernel", 200, "erm", 0.211 + 0.02, 0.03, 0.026, 0.013, 25, ALL_ROWS)
+    row = Table1Row("linear", "kernel", 200, "erm", 0.211 + 0.02, 0.03, 0.026, 0.013, 25, ALL_ROWS)
     expected = 0.02 / np.sqrt(0.03**2 / 25 + 0.052**2 / 100)
     assert off(row, "l1").in_se == pytest.approx(expected)
     assert off(row, "l1").matches
@@ -144,7 +144,9 @@ def test_nothing_is_run_twice():
     wanted = table1.stated_and_common()
     assert len(set(wanted)) == len(wanted) == 26
     for choices in (STATED, COMMON):
-        rows = [Row(c.design, c.gate, c.n, r, 0, 0, 0, 0, 2, c.setting) for c in wanted for r in readouts(c.gate)]
+        rows = [
+            Table1Row(c.design, c.gate, c.n, r, 0, 0, 0, 0, 2, c.setting) for c in wanted for r in readouts(c.gate)
+        ]
         assert len(table1.select(rows, choices)) == 30
         assert len(stated(table1.select(rows, choices), choices)) == 18
 

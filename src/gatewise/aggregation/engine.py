@@ -85,7 +85,7 @@ def aggregate(
         residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
         means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, top, log_mass, cuts)
     else:
-        setting = compiled.setting(candidates.size, scales, prior, *code)
+        setting = compiled.weight_rule(candidates.size, scales, prior, *code)
         swept = compiled.sweep(tables, setting, n_threads)
         residual, top, log_mass, log_weights, _ = swept
         means = compiled.mean_weights(tables, setting, swept, cuts, n_threads)

@@ -12,10 +12,10 @@ from gatewise.aggregation.gate_candidates import gate_candidates
 from gatewise.aggregation.particles import particle_run as smc
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import Piece, Pool
+from gatewise.aggregation.pieces import Piece
 from gatewise.arrays import Floats
-from gatewise.experts import expert_matrix
-from gatewise.experts.evolving import AveragedExpert, evolve, started
+from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
@@ -44,7 +44,7 @@ class Setting(NamedTuple):
     noise: Noise
     blocks: Blocks
     counts: BlockCounts
-    pool: Pool
+    pools: GatedExperts
     static: Floats | None
     n_threads: int
 
@@ -57,9 +57,9 @@ class Path(NamedTuple):
     """
 
     predictions: Floats
-    pools: list[Pool]
+    pools: list[GatedExperts]
     edges: Indices
-    average: Pool
+    average: GatedExperts
     thinning_error: float
 
 
@@ -71,7 +71,7 @@ class OrderFit(NamedTuple):
     """
 
     pieces: list[Piece]
-    average: Pool
+    average: GatedExperts
     online: Floats
     sigma: Floats
     leading: Indices
@@ -98,7 +98,7 @@ def fit_order(setting: Setting, sample: Sample, order: Indices, rng: np.random.G
     used = sample.part(order[: counts.burn_in + counts.calibration + counts.aggregation])
     path = _expert_path(setting, used, order)
     online = used.part(np.arange(counts.burn_in, len(used.y)))
-    n_shared = len(setting.pool.shared)
+    n_shared = len(setting.pools.shared)
     shared = path.predictions[:, :n_shared].sum(axis=1)
     stream = _Stream(
         online.rows, setting.gate.features(online.rows), online.y - shared, path.predictions[:, n_shared:]
@@ -111,24 +111,18 @@ def fit_order(setting: Setting, sample: Sample, order: Indices, rng: np.random.G
 
 
 def _expert_path(setting: Setting, used: Sample, order: Indices) -> Path:
-    counts, pool, blocks = setting.counts, setting.pool, setting.blocks
-    experts = [*pool.shared, *pool.routed]
+    counts, pools, blocks = setting.counts, setting.pools, setting.blocks
     whole = np.array([0, counts.aggregation])
     if setting.static is not None:
-        return Path(setting.static[order[counts.burn_in : len(used.y)]], [pool], whole, pool, 0.0)
+        return Path(setting.static[order[counts.burn_in : len(used.y)]], [pools], whole, pools, 0.0)
     burn_in, rest = used.part(np.arange(counts.burn_in)), used.part(np.arange(counts.burn_in, len(used.y)))
-    own = started(experts, burn_in.X, burn_in.y, update=blocks.update_every is not None)
+    own = after_burn_in(pools.joined(), burn_in.X, burn_in.y, update=blocks.update_every is not None)
     if blocks.update_every is None:
-        fitted = _split(own, pool)
-        return Path(expert_matrix(own, rest.X), [fitted], whole, fitted, 0.0)
+        fitted = pools.with_models(own.models)
+        return Path(own.predict(rest.X), [fitted], whole, fitted, 0.0)
     seen = evolve(own, rest.X, rest.y, blocks.update_every, blocks.n_snapshots, keep_from=counts.calibration)
-    pools = [_split(state, pool) for state in seen.states]
-    return Path(seen.predictions, pools, seen.edges, _split(seen.averages, pool), seen.thinning_error)
-
-
-def _split(experts: list[Any], pool: Pool) -> Pool:
-    n_shared = len(pool.shared)
-    return Pool(tuple(experts[:n_shared]), tuple(experts[n_shared:]))
+    states = [pools.with_models(state.models) for state in seen.states]
+    return Path(seen.predictions, states, seen.edges, pools.with_models(seen.averages.models), seen.thinning_error)
 
 
 def _over_net(
@@ -234,7 +228,7 @@ def _epoch_pieces(setting: Setting, aggregation: _Stream, path: Path, epoch: smc
     ]
 
 
-def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], Pool]:
+def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], GatedExperts]:
     """The aggregate over several orders, and its time-averaged experts.
 
     Over one net and with experts that never change, the weights of all orders are averaged into one piece.
@@ -245,12 +239,10 @@ def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], Pool]:
         return pieces, fits[0].average
     if fixed_pool and len(pieces) == len(fits):
         weights = np.sum([share * piece.weights for piece in pieces], axis=0)
-        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pool)], fits[0].average
-    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pool) for p in pieces]
+        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pools)], fits[0].average
+    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pools) for p in pieces]
     if fixed_pool:
         return scaled, fits[0].average
     shares = (share,) * len(fits)
-    averages = [fit.average for fit in fits]
-    shared = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.shared for a in averages], strict=True))
-    routed = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.routed for a in averages], strict=True))
-    return scaled, Pool(shared, routed)
+    states = zip(*[fit.average.joined().models for fit in fits], strict=True)  # of each expert, one for every order
+    return scaled, fits[0].average.with_models([AveragedExpert(experts, shares) for experts in states])

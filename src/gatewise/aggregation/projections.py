@@ -11,9 +11,9 @@ from gatewise.aggregation.gate_candidates import gate_candidates
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import Sample, Setting
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool, shared_sum
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
 from gatewise.arrays import as_rows, Floats
-from gatewise.experts import expert_matrix
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import ScoreGate
 from gatewise.nets import ListNet, Net, ProductNet
 
@@ -35,22 +35,21 @@ class CrossEntropyReport(NamedTuple):
 
 
 def project_in_l2(
-    setting: Setting, pieces: list[Piece], average: Pool, measure: L2Projection, X: Any
+    setting: Setting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
 ) -> tuple[Floats, NearestCandidate]:
     """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
     points, quadrature = measure.rule(X)
     net = _net(setting, pieces)
     candidates = gate_candidates(setting.gate, net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
-    target = target - shared_sum(average.shared, points)
+    shared, F = average.predictions(points)
     features = setting.gate.features(as_rows(points))
-    routed = expert_matrix(average.routed, points, "routed")
-    found = project_l2(candidates, features, target, routed, quadrature, setting.n_threads, allowed=net.allowed())
+    found = project_l2(candidates, features, target - shared, F, quadrature, setting.n_threads, allowed=net.allowed())
     return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
 
 
 def project_by_cross_entropy(
-    setting: Setting, pieces: list[Piece], average: Pool, last: Sample
+    setting: Setting, pieces: list[Piece], average: GatedExperts, last: Sample
 ) -> tuple[Floats, CrossEntropyReport]:
     """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
 
@@ -58,9 +57,8 @@ def project_by_cross_entropy(
     """
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
-    routed = expert_matrix(average.routed, last.X, "routed")
     differences = _differences(setting, pieces, last, fit.theta, labels)
-    return fit.theta, CrossEntropyReport(fit, compatibility_constant(routed, differences))
+    return fit.theta, CrossEntropyReport(fit, compatibility_constant(average.experts.predict(last.X), differences))
 
 
 def _differences(setting: Setting, pieces: list[Piece], last: Sample, theta: Floats, labels: Floats) -> Floats:

@@ -186,9 +186,9 @@ def selection(
 ) -> None:
     """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
     from gatewise.app import reproduction  # noqa: PLC0415
-    from gatewise.paper.gate_choice import Setting  # noqa: PLC0415
+    from gatewise.paper.gate_choice import SelectionSetting  # noqa: PLC0415
 
-    setting = Setting(burn_in=burn_in, n_orders=orders, radius=radius)
+    setting = SelectionSetting(burn_in=burn_in, n_orders=orders, radius=radius)
     runner = _runner(out, jobs, backend, scheduler)
     write_json(json_file, reproduction.show_selection(n or [], reps, seed, runner, setting))
 

@@ -74,7 +74,9 @@ def show_scales(reps: int, seed: int, runner: Runner) -> Records:
     return [asdict(row) for row in rows]
 
 
-def show_selection(sizes: list[int], reps: int, seed: int, runner: Runner, setting: gate_choice.Setting) -> Records:
+def show_selection(
+    sizes: list[int], reps: int, seed: int, runner: Runner, setting: gate_choice.SelectionSetting
+) -> Records:
     """Risks of the gate classes, and how often each is selected."""
     rows = gate_choice.run(sizes, reps, seed, setting, runner)
     for table in selection_table.selection_tables(rows):

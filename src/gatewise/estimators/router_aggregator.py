@@ -1,7 +1,7 @@
 """A router learned by likelihood aggregation, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numba
 import numpy as np
@@ -13,33 +13,32 @@ from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import fit_order, merge, OrderFit, Sample, Setting
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
 from gatewise.aggregation.projections import project_by_cross_entropy, project_in_l2
-from gatewise.arrays import as_rows, Floats
-from gatewise.experts import Expert, expert_matrix
-from gatewise.experts.evolving import is_ready
+from gatewise.arrays import as_rows, check_readout, Floats, Readout, renamed
+from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import as_noise
 
-Readout = Literal["aggregate", "single"]
 
-
+@renamed(routed="experts")
 class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Learns a gate over given experts by discretized aggregation (`alg:general`, `alg:cross-entropy`).
 
     Parameters
     ----------
-    routed : sequence of experts
+    experts : sequence of experts or of (name, expert) pairs
         Anything with ``predict(X)`` or a callable. One that is not fitted is fitted on the burn-in rows; one with
         ``partial_fit`` is updated on the way if ``blocks.update_every`` says so. None of them is changed: the
         router works on copies.
     gate : Gate
-        The family of gates, with one expert for each of ``routed``.
+        The family of gates, with one expert for each of ``experts``.
     net : Net, array (S, ...) of parameters, or Particles
         The candidates. `Particles` stand in the place of a net that no one could build.
-    shared : sequence of experts
-        Always on; the gate weighs ``routed`` for what they leave.
+    shared : sequence of experts or of (name, expert) pairs
+        Always on: the gate and ``experts`` learn the response less the predictions of these.
     noise : str, noise or callable
         The standardised error density, as `gatewise.noise.as_noise` takes it.
     projection : "l2", L2Projection or "cross_entropy"
@@ -86,16 +85,16 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        routed: Sequence[Expert],
+        experts: Sequence[Any],
         gate: Gate,
         net: Net | Particles | ArrayLike,
-        shared: Sequence[Expert] = (),
+        shared: Sequence[Any] = (),
         noise: Any = "gaussian",
         projection: str | L2Projection = "l2",
         blocks: Blocks | None = None,
         random_state: Any = None,
     ) -> None:
-        self.routed = routed
+        self.experts = experts
         self.gate = gate
         self.net = net
         self.shared = shared
@@ -104,6 +103,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.blocks = blocks
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "RouterAggregator":
         """Learn the gate from rows X and responses y (n,)."""
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
@@ -115,7 +115,6 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fits = [fit_order(setting, sample, order, rng) for order in orders]
         pieces, average = merge(fits, fixed_pool=setting.static is not None)
         theta, report = self._project(setting, sample, orders[0], pieces, average)
-        # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
         self._pieces, self._average, self.theta_, self.projection_ = pieces, average, theta, report
         self.blocks_ = tuple(setting.counts[: 4 if setting.counts.projection else 3])
         self._report(fits, orders)
@@ -126,8 +125,8 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X = self._rows_for(X, readout)
         if readout == "aggregate":
             return aggregated_prediction(self._pieces, self.gate, X, numba.get_num_threads())
-        shared, routed = self._average.predictions(X)
-        return np.asarray(shared + (self.gate.weights(X, self.theta_) * routed).sum(axis=1))
+        shared, F = self._average.predictions(X)
+        return np.asarray(shared + (self.gate.weights(X, self.theta_) * F).sum(axis=1))
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """The learned gate at every row, (n, M): the time-averaged aggregate, or the projected gate."""
@@ -138,20 +137,14 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows_for(self, X: Any, readout: str) -> Any:
         check_is_fitted(self, "theta_")
-        if readout not in ("aggregate", "single"):
-            raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")
+        check_readout(readout)
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
     def _setting(self, sample: Sample, blocks: Blocks) -> Setting:
-        if len(self.routed) != self.gate.n_experts:
-            raise ValueError(
-                f"routed must hold one expert for each of the gate's {self.gate.n_experts}, not {len(self.routed)}"
-            )
-        pool = Pool(tuple(self.shared), tuple(self.routed))
-        ready = all(is_ready(expert) for expert in (*pool.shared, *pool.routed))
-        still = ready and blocks.update_every is None
-        static = expert_matrix([*pool.shared, *pool.routed], sample.X) if still else None
+        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
+        still = pools.can_predict and blocks.update_every is None
+        static = np.column_stack([pools.shared.predict(sample.X), pools.experts.predict(sample.X)]) if still else None
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):
             self.gate.check_theta(net.theta([0]), sample.rows.shape[1])
@@ -160,14 +153,14 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             net=net,
             noise=as_noise(self.noise),
             blocks=blocks,
-            counts=blocks.counts(len(sample.y), ready, self.projection == "cross_entropy"),
-            pool=pool,
+            counts=blocks.counts(len(sample.y), pools.can_predict, self.projection == "cross_entropy"),
+            pools=pools,
             static=static,
             n_threads=numba.get_num_threads(),
         )
 
     def _project(
-        self, setting: Setting, sample: Sample, order: NDArray[np.intp], pieces: list[Piece], average: Pool
+        self, setting: Setting, sample: Sample, order: NDArray[np.intp], pieces: list[Piece], average: GatedExperts
     ) -> tuple[Floats, Any]:
         if self.projection == "cross_entropy":
             last = sample.part(order[len(order) - setting.counts.projection :])
@@ -184,5 +177,6 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.sigma_ = fits[0].sigma if one else np.stack([fit.sigma for fit in fits])
         self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
         self.thinning_error_ = max(fit.thinning_error for fit in fits)
-        self.leading_, self.leading_theta_, self.weights_path_ = fits[0][4:7]
+        self.leading_, self.leading_theta_ = fits[0].leading, fits[0].leading_theta
+        self.weights_path_ = fits[0].leading_path
         self.acceptance_, self.ess_ = fits[0].acceptance, fits[0].ess

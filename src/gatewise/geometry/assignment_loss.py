@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_count, as_rows, Floats
 from gatewise.geometry.checked_inputs import as_labels, as_mass
+from gatewise.stats import mean_and_error
 
 MAX_NODES = 10**8
 
@@ -75,8 +76,7 @@ def assignment_loss(
     value = float(share @ terms)
     if mass is not None:
         return Estimate(value, float("nan"))
-    kept = n * share * terms
-    return Estimate(value, float(kept.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"))
+    return Estimate(value, mean_and_error(n * share * terms)[1] if n > 1 else float("nan"))
 
 
 def box_quadrature(

@@ -6,16 +6,15 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_rows, Floats
+from gatewise.arrays import as_between, as_count, as_rows, Booleans, Floats, Indices
 from gatewise.geometry.alignment import Alignment, alignment
-from gatewise.geometry.checked_inputs import as_chosen, as_losses, as_share, Labels
+from gatewise.geometry.checked_inputs import as_chosen, as_losses
 from gatewise.geometry.regions import best_expert, RegionMap
 from gatewise.geometry.two_sample import difference_interval, permutation_p_values, positive_p_value
 from gatewise.stats import adjusted_p_values, Interval, mean_interval
 
-Mask = NDArray[np.bool_]
 RegionFit = Callable[[Floats, Floats], RegionMap]
 
 
@@ -88,7 +87,7 @@ def specialization(
     """
     rows = as_losses(losses)
     n, n_experts = rows.shape
-    alpha, min_rows = as_share(alpha, "alpha"), as_count(min_rows, "min_rows", low=2)
+    alpha, min_rows = as_between(alpha, "alpha"), as_count(min_rows, "min_rows", low=2)
     if n < 4:
         raise ValueError(f"losses must hold at least 4 rows, two for each half, not {n}")
     rng = np.random.default_rng(seed)
@@ -104,7 +103,7 @@ def specialization(
     return Specialization(reports, aligned, alpha)
 
 
-def runners_up(losses: ArrayLike, chosen: Mask) -> Labels:
+def runners_up(losses: ArrayLike, chosen: Booleans) -> Indices:
     """The best other expert where each expert is chosen, (M,), by mean loss; over all rows where it never is.
 
     >>> runners_up([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]], np.array([[True, False, False], [False, True, False]]))
@@ -118,7 +117,7 @@ def runners_up(losses: ArrayLike, chosen: Mask) -> Labels:
     return np.asarray(means.argmin(axis=1))
 
 
-def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: Labels) -> Mask:
+def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: Indices) -> Booleans:
     n, n_experts = losses.shape
     if not callable(assignments):
         return as_chosen(assignments, "assignments", n, n_experts)
@@ -131,7 +130,7 @@ def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: 
     return as_chosen(regions(rows), "what the fitted region map returns", n, n_experts)
 
 
-def _shares(chosen: Mask) -> Floats:
+def _shares(chosen: Booleans) -> Floats:
     """The active experts of a row with equal weights, (n, M); a row that chose none has equal weights on all."""
     some = np.where(chosen.any(axis=1, keepdims=True), chosen, True)
     return np.asarray(some / some.sum(axis=1, keepdims=True))
@@ -146,7 +145,7 @@ def _permutations(wanted: int | None, n_experts: int, alpha: float) -> int:
 
 
 def _p_values(
-    advantage: Floats, chosen: Mask, min_rows: int, n_permutations: int, rng: np.random.Generator
+    advantage: Floats, chosen: Booleans, min_rows: int, n_permutations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """The p-values of no excess and of no advantage, both (M,); NaN without min_rows rows of each kind."""
     counts = chosen.sum(axis=0)
@@ -159,7 +158,7 @@ def _p_values(
 
 
 def _reports(
-    advantage: Floats, chosen: Mask, rivals: Labels, p_values: tuple[Floats, Floats], alpha: float
+    advantage: Floats, chosen: Booleans, rivals: Indices, p_values: tuple[Floats, Floats], alpha: float
 ) -> tuple[ExpertReport, ...]:
     tested = ~np.isnan(p_values[0])
     excess, positive = (np.where(tested, p, 1.0) for p in p_values)

@@ -146,4 +146,3 @@ class NullExperts:
 
 
 Selection = Dense | TopK | GroupLimitedTopK | Threshold | NullExperts
-SELECTIONS = (Dense, TopK, GroupLimitedTopK, Threshold, NullExperts)

@@ -18,6 +18,7 @@ from gatewise.gates import Gate
 from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.runner import Runner
 from gatewise.paper.table1_gates import KERNELS, NETS
+from gatewise.stats import mean_and_error
 
 CLASSES = ("linear", "quadratic", "kernel")
 _AXIS = (np.arange(100) + 0.5) / 50 - 1
@@ -25,7 +26,7 @@ GRID = np.stack(np.meshgrid(_AXIS, _AXIS), axis=-1).reshape(-1, 2)  # the midpoi
 
 
 @dataclass(frozen=True)
-class Setting:
+class SelectionSetting:
     """The share of the first block, the number of orders, and a radius for all softmax gates, not the paper's."""
 
     burn_in: float | None = None
@@ -68,7 +69,7 @@ def candidates(design: Design, radius: float | None = None) -> list[tuple[str, G
 
 def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> list[float]:
     """One sample, (2 L + 3): the candidates' risks, the aggregate's, the selected one's, its number, the weights."""
-    choice = Setting(*setting)
+    choice = SelectionSetting(*setting)
     made = DESIGNS[design]
     rng = np.random.default_rng(np.random.SeedSequence((seed, list(DESIGNS).index(design), n, replication)))
     X, y = made.sample(n, rng)
@@ -86,13 +87,13 @@ def run(
     sizes: Sequence[int] = (),
     reps: int = 100,
     seed: int = 0,
-    setting: Setting | None = None,
+    setting: SelectionSetting | None = None,
     runner: Runner | None = None,
 ) -> list[SelectionRow]:
     """Every design at ``sizes``, the paper's two of each design when empty."""
     as_count(reps, "reps", low=2)
     cells = [(name, as_count(n, "sizes", low=6)) for name, made in DESIGNS.items() for n in (sizes or made.sizes)]
-    choice = astuple(Setting() if setting is None else setting)
+    choice = astuple(SelectionSetting() if setting is None else setting)
     tasks = [(*cell, r, seed, choice) for cell in cells for r in range(reps)]
     results = np.array((runner or Runner()).run("selection/1", replicate, tasks)).reshape(len(cells), reps, -1)
     return [_row(name, n, runs) for (name, n), runs in zip(cells, results, strict=True)]
@@ -126,5 +127,5 @@ def _row(design: str, n: int, runs: Floats) -> SelectionRow:
 def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
     """The ratio of two means over the same samples, and its standard error by the delta method."""
     ratio = float(above.mean() / below.mean())
-    spread = np.std(above - ratio * below, ddof=1) / np.sqrt(len(above))
-    return ratio, float(spread / below.mean())
+    _, error = mean_and_error(above - ratio * below)
+    return ratio, error / float(below.mean())

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gatewise.arrays import as_count, as_positive, Floats
-from gatewise.shared.partition import Labels, region_rows
+from gatewise.arrays import as_count, as_positive, Floats, Indices
+from gatewise.shared.partition import region_rows
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Convergence(NamedTuple):
 
 
 def backfit(
-    X: Floats, y: Floats, labels: Labels, shared: Any, routed: Sequence[Any], spec: Backfitting
+    X: Floats, y: Floats, labels: Indices, shared: Any, routed: Sequence[Any], spec: Backfitting
 ) -> tuple[Any, tuple[Any, ...], Convergence]:
     """Fitted shared learner, fitted routed learners and the report.
 
@@ -80,7 +79,7 @@ def backfit(
     return last_shared, tuple(last_routed), report
 
 
-def _folds(rows: Sequence[NDArray[np.intp]], n: int, spec: Backfitting) -> NDArray[np.intp]:
+def _folds(rows: Sequence[Indices], n: int, spec: Backfitting) -> Indices:
     """A fold for every row, equally many of each in every region."""
     fold = np.zeros(n, dtype=np.intp)
     rng = np.random.default_rng(spec.seed)
@@ -89,7 +88,7 @@ def _folds(rows: Sequence[NDArray[np.intp]], n: int, spec: Backfitting) -> NDArr
     return fold
 
 
-def _part(learner: Any, X: Floats, target: Floats, folds: NDArray[np.intp], spec: Backfitting) -> Floats:
+def _part(learner: Any, X: Floats, target: Floats, folds: Indices, spec: Backfitting) -> Floats:
     """A learner's part of the target at every row: fitted values, or predictions from the other folds."""
     if spec.folds is None:
         return np.asarray(_learn(learner, X, target, spec).predict(X), dtype=np.float64)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gatewise.arrays import Floats
+from gatewise.stats import mean_and_error
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,7 @@ def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Compar
     pure = clone(ours).set_params(**_pure_params(ours))
     cv = KFold(folds, shuffle=True, random_state=seed)
     errors = [(cross_val_predict(m, X, target, cv=cv) - target) ** 2 for m in (ours, pure)]
-    (a, a_se), (b, b_se), (gain, gain_se) = (_mean_se(e) for e in (*errors, errors[1] - errors[0]))
+    (a, a_se), (b, b_se), (gain, gain_se) = (mean_and_error(e) for e in (*errors, errors[1] - errors[0]))
     name = ours.method if isinstance(ours.method, str) else "backfit"
     return Comparison(name, folds, a, a_se, b, b_se, gain, gain_se)
 
@@ -70,7 +70,3 @@ def _pure_params(model: Any) -> dict[str, Any]:
     from sklearn.dummy import DummyRegressor  # noqa: PLC0415 - seldom needed
 
     return {"shared": DummyRegressor(strategy="constant", constant=0.0)}
-
-
-def _mean_se(values: Floats) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

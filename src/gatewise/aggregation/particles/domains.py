@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.kernels.box import box_log_prior, box_pull, box_theta
+from gatewise.kernels.box import box_gradient, box_log_prior, box_theta
 
 
 def _flat(array: Floats) -> Floats:
@@ -42,7 +42,7 @@ class Box:
     def pull(self, theta: Floats, grad: Floats) -> Floats:
         """The gradient of log prior + log likelihood in the position, given the likelihood's in theta."""
         out = np.empty(theta.shape)
-        box_pull(_flat(theta), self.radius, _flat(grad), _flat(out))
+        box_gradient(_flat(theta), self.radius, _flat(grad), _flat(out))
         return out
 
 

@@ -7,17 +7,12 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
-from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
 
 NODES = (np.arange(64) + 0.5) / 64  # midpoints of [0, 1], where X is uniform
-
-
-def after_weights(log_density: Floats) -> Floats:
-    """AFTER's weights before each of n observations, (n, S), from log q_{s,t}(Z_{t+1}) and a uniform prior."""
-    before = np.vstack([np.zeros(log_density.shape[1]), np.cumsum(log_density, axis=0)[:-1]])
-    return np.asarray(softmax(before, axis=1))
 
 
 def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
@@ -26,7 +21,7 @@ def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
     return lambda x: np.sin(order[:, None] * 2 * np.pi * x + phase[:, None])
 
 
-def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after_weights) -> Outcome:
+def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after) -> CheckOutcome:
     """Random forecasts: AFTER's log loss against the best forecast's, and its risk against the explicit bound."""
     S, n, noise, worst, risks, bounds = 30, 300, 0.7, -np.inf, [], []
     for _ in range(20 if quick else 200):
@@ -34,7 +29,7 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
         x = rng.uniform(size=n)
         y = truth(x)[0] + noise * rng.normal(size=n)
         log_density = -0.5 * ((y[:, None] - forecasts(x).T) / noise) ** 2
-        weights = weigh(log_density)
+        weights = weigh(log_density)[:-1]  # those that predict: row t before observation t
         loss = -logsumexp(log_density, axis=1, b=np.maximum(weights, 1e-300))
         worst = max(worst, float(loss.sum() + log_density.sum(axis=0).max() - np.log(S)))
         errors = forecasts(NODES) - truth(NODES)
@@ -43,7 +38,7 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
         bounds.append(theory.after_risk(best, np.log(S), n, noise, 1.0))
     ratio = float(np.mean(risks) / np.mean(bounds))
     figure = f"largest regret - log S {worst:.4f}; mean risk / explicit bound {ratio:.3f}"
-    return Outcome(figure, worst <= 1e-9 and ratio <= 1)
+    return CheckOutcome(figure, worst <= 1e-9 and ratio <= 1)
 
 
 def _root_mean_square(residuals: Floats) -> Floats:
@@ -52,7 +47,7 @@ def _root_mean_square(residuals: Floats) -> Floats:
 
 def scale_calibration(
     rng: np.random.Generator, quick: bool, estimate: Callable[[Floats], Floats] = _root_mean_square
-) -> Outcome:
+) -> CheckOutcome:
     """The mean squared error of the calibrated scale over block sizes and biases of the forecast."""
     sigma, reps, ratios, exact = 1.0, 400 if quick else 4000, [], []
     sizes = np.array([25, 50, 100, 200, 400])
@@ -66,10 +61,10 @@ def scale_calibration(
             exact.extend([error] if bias == 0 else [])
     rate = slope(sizes, exact)
     figure = f"exponent {rate:.3f} where the forecast is exact; largest error / explicit bound {max(ratios):.3f}"
-    return Outcome(figure, abs(rate + 1) < 0.15 and max(ratios) <= 1)
+    return CheckOutcome(figure, abs(rate + 1) < 0.15 and max(ratios) <= 1)
 
 
-def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) -> Outcome:
+def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) -> CheckOutcome:
     """sup over gates of the predictor's shift, against the sum of the experts' shifts: the factor M is real."""
     largest = 0.0
     for M in (2, 4, 8, 16):
@@ -85,10 +80,10 @@ def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) ->
             for k in (1, None):
                 moved = np.einsum("snm,mn->sn", LinearGate(M, k=k).weights(NODES[:, None], thetas), shift)
                 largest = max(largest, float((moved**2).mean(axis=1).max()) / total)
-    return Outcome(f"largest shift / sum of shifts {largest:.6f}, reached", 0.99 < largest <= 1 + 1e-9)
+    return CheckOutcome(f"largest shift / sum of shifts {largest:.6f}, reached", 0.99 < largest <= 1 + 1e-9)
 
 
-def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> Outcome:
+def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> CheckOutcome:
     """Kullback-Leibler divergence over squared distance for random weights whose second vector is at least s."""
     low, high = np.inf, 0.0
     for M in (2, 3, 8):
@@ -101,7 +96,7 @@ def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> Ou
             ratio = float((p * np.log(np.maximum(p, 1e-300) / q)).sum()) / square
             low, high = min(low, ratio), max(high, ratio * float(q.min()))
     figure = f"KL / |p - q|^2 at least {low:.4f} (so 1/2 may be 1), s KL / |p - q|^2 at most {high:.4f}"
-    return Outcome(figure, low >= factor and high <= 1)
+    return CheckOutcome(figure, low >= factor and high <= 1)
 
 
 def _cross_entropy(features: Floats, labels: Floats) -> Floats:
@@ -126,7 +121,7 @@ def _mixing_gates(rng: np.random.Generator) -> Callable[[Floats], Floats]:
 
 def cross_entropy(
     rng: np.random.Generator, quick: bool, fit: Callable[[Floats, Floats], Floats] = _cross_entropy
-) -> Outcome:
+) -> CheckOutcome:
     """The cross-entropy gate's squared weight error against the least possible, and its spread over sample sizes."""
     sizes, reps = np.array([25, 50, 100, 200, 400, 800]), 25 if quick else 200
     spread, worst, gate = np.zeros((reps, sizes.size)), 0.0, LinearGate(3)
@@ -156,10 +151,10 @@ def cross_entropy(
     figure = (
         f"error / (2/s x least) up to {worst:.3f} at n = 800; spread on larger n {ratio:.2f} x log n/n from smaller n"
     )
-    return Outcome(figure, worst <= 1 and ratio <= 1.2)
+    return CheckOutcome(figure, worst <= 1 and ratio <= 1.2)
 
 
-def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], int] = lambda n: n) -> Outcome:
+def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], int] = lambda n: n) -> CheckOutcome:
     """sup over a net of |empirical - mean squared loss| over n, and the excess risk of the empirical minimiser."""
     sizes, reps, noise = np.array([100, 200, 400, 800, 1600]), 60 if quick else 400, 0.5
     thetas = rng.uniform(-2, 2, size=(300, 1, 2))
@@ -179,7 +174,7 @@ def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], i
     fast = slope(sizes, excess.mean(axis=0) + 1e-12)
     costs = [theory.erm_cost(2, 1, int(n)) > theory.dense_cost(2, 1, int(n)) for n in sizes]
     figure = f"exponent of the uniform deviation {rate:.3f}; of the minimiser's own excess {fast:.2f}"
-    return Outcome(figure, abs(rate + 0.5) < 0.08 and all(costs))
+    return CheckOutcome(figure, abs(rate + 0.5) < 0.08 and all(costs))
 
 
 CHECKS = (
