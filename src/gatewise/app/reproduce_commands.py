@@ -154,8 +154,8 @@ def two_stage(
     write_json(json_file, reproduction.show_two_stage(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
-@app.command(epilog="Example: gatewise reproduce scales --reps 100")
-def scales(
+@app.command("scales", epilog="Example: gatewise reproduce scales --reps 100")
+def sharing_scales(
     reps: Reps = 100,
     seed: Seed = 0,
     jobs: Jobs = -1,
@@ -186,11 +186,9 @@ def selection(
 ) -> None:
     """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
     from gatewise.app import reproduction  # noqa: PLC0415
-    from gatewise.paper.gate_choice import SelectionSetting  # noqa: PLC0415
 
-    setting = SelectionSetting(burn_in=burn_in, n_orders=orders, radius=radius)
     runner = _runner(out, jobs, backend, scheduler)
-    write_json(json_file, reproduction.show_selection(n or [], reps, seed, runner, setting))
+    write_json(json_file, reproduction.show_selection(n or [], reps, seed, runner, burn_in, orders, radius))
 
 
 def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> Runner:

@@ -75,9 +75,16 @@ def show_scales(reps: int, seed: int, runner: Runner) -> Records:
 
 
 def show_selection(
-    sizes: list[int], reps: int, seed: int, runner: Runner, setting: gate_choice.SelectionSetting
+    sizes: list[int],
+    reps: int,
+    seed: int,
+    runner: Runner,
+    burn_in: float | None = None,
+    orders: int = 1,
+    radius: float | None = None,
 ) -> Records:
     """Risks of the gate classes, and how often each is selected."""
+    setting = gate_choice.SelectionSetting(burn_in=burn_in, n_orders=orders, radius=radius)
     rows = gate_choice.run(sizes, reps, seed, setting, runner)
     for table in selection_table.selection_tables(rows):
         console.print(table)

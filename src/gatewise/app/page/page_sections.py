@@ -212,8 +212,8 @@ def how_many(findings: Findings) -> Html:
     return join(
         element(
             "p",
-            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: no squared error of more "
-            f"than 1{NBSP}% above that of the full gate is shown, by its 95{NBSP}% interval.",
+            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: no squared error of "
+            f"more than 1{NBSP}% above that of the full gate is shown, by its 95{NBSP}% interval.",
             class_="answer",
         ),
         element(
