@@ -59,6 +59,25 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
     return vector
 
 
+def as_sample(F: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
+    """Predictions F (n, M), responses y (n,) and the share (n,) of every row in the sample weights, at least one row.
+
+    Shares have sum one and are equal when no sample_weight is given.
+    """
+    rows = as_rows(F, "F")
+    n = len(rows)
+    if n == 0:
+        raise ValueError("F must have at least one row, not 0")
+    response = as_vector(y, "y", n)
+    if sample_weight is None:
+        return rows, response, np.full(n, 1.0 / n)
+    weight = as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0).any() or not weight.any():
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    weight = weight / weight.max()  # their sum is then finite
+    return rows, response, np.asarray(weight / weight.sum())
+
+
 def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
     """value as a whole number in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)

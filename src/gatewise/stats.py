@@ -8,6 +8,8 @@ from scipy import special
 
 from gatewise.arrays import Floats
 
+SAFE_SQUARES = (1e-280, 1e280)  # means of squares that neither overflow nor underflow
+
 
 class Interval(NamedTuple):
     """An estimate and its interval."""
@@ -103,11 +105,32 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
+def clip_scale(sigma: Floats, low: float, high: float) -> Floats:
+    """The scales sigma clipped to [low, high]: the one place where noise scales are kept within bounds.
+
+    >>> clip_scale(np.array([0.01, 1.0, 50.0]), 0.1, 10.0)
+    array([ 0.1,  1. , 10. ])
+    """
+    return np.asarray(np.clip(sigma, low, high))
+
+
 def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
     """The root of the mean square of every column of values (n,) or (n, S), with weights (n,) on the rows.
+
+    Right also where the squares of huge or tiny values would be infinite or zero.
 
     >>> root_mean_square(np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([1.0, 1.0])).round(3)
     array([3.536, 0.707])
     """
-    squares = np.mean(values**2, axis=0) if weights is None else weights @ values**2 / weights.sum()
-    return np.asarray(np.sqrt(squares))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = _mean_square(values, weights)
+        if ((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all():
+            return np.asarray(np.sqrt(squares))
+        number = np.finfo(np.float64)
+        unit = np.clip(np.abs(values).max(axis=0, initial=0.0), number.tiny, number.max)
+        return np.asarray(unit * np.sqrt(_mean_square(values / unit, weights)))
+
+
+def _mean_square(values: Floats, weights: Floats | None) -> Floats:
+    squares = np.square(values)
+    return np.asarray(squares.mean(axis=0) if weights is None else weights @ squares / weights.sum())

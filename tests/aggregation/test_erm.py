@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from gatewise.aggregation.erm import least_squares, mse_and_grad, net_least_squares
+from gatewise.aggregation.erm import least_squares, net_least_squares
 from gatewise.gates import FeatureGate, KernelGate, LinearGate, QuadraticGate
 from gatewise.kernels.gradient import NO_SLOPES, softmax_value_and_grad
 from gatewise.kernels.loss_kinds import SQUARE
+from gatewise.solvers.local_descent import mse_and_grad
 
 
 def data(n=150, M=3, d=2, sd=0.3, seed=0):

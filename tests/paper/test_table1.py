@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+import gatewise as gw
 from gatewise.backends import processes
 from gatewise.paper import rates, table1
 from gatewise.paper.designs import DESIGNS
@@ -64,6 +65,21 @@ def test_a_replication_replayed_by_hand(setting, by_hand):
     ours = table1.replicate("quadratic", "linear", 200, setting, 4, 11)
     for readout, errors in replay(200, 4, 11, **by_hand).items():
         np.testing.assert_allclose(ours[readout], errors, rtol=1e-9)
+
+
+def test_the_table_learns_what_the_router_learns():
+    """The router takes rows in a random order; put there, the rows of a sample are taken as they were drawn."""
+    design, net, n = DESIGNS["quadratic"], NETS["quadratic", "linear"], 200
+    sample = table1.draw(design, n, 0, 3)
+    learned = table1.learn_net(net, sample, SETTINGS["thirds"], design.noise_sd)
+    weights = learned.weights(sample.X)
+    placed = np.argsort(np.random.default_rng(5).permutation(n))
+    blocks = gw.Blocks(burn_in=66, calibration=67, sigma_bounds=(1e-3 * design.noise_sd, 1e3 * design.noise_sd))
+    router = gw.RouterAggregator(design.experts, net.gate, net.net(), blocks=blocks, random_state=5)
+    router.fit(sample.X[placed], sample.y[placed])
+    assert (sample.X[placed][router.order_] == sample.X).all()
+    np.testing.assert_allclose(router.gate_weights(sample.X), weights, rtol=1e-12)
+    np.testing.assert_allclose(router.theta_, learned.nearest(sample.X, sample.F, weights), rtol=1e-12)
 
 
 def test_every_setting_is_replayed():

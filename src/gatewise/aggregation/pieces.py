@@ -4,8 +4,10 @@ With experts that evolve, the mean over time of gate times expert is not one ave
 the stretches are kept apart.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -39,16 +41,9 @@ def aggregated_weights(pieces: Iterable[Piece], gate: Gate, X: Any, n_threads: i
 def aggregated_prediction(pieces: Sequence[Piece], gate: Gate, X: Any, n_threads: int) -> Floats:
     """The time average of the shared experts plus the gate-weighted ones, (n,): f_0 tilde of `alg:general`."""
     total = np.zeros(len(as_rows(X)))
-    for pools, members in _by_pool(pieces):
-        shared, F = pools.predictions(X)
+    for _, group in groupby(pieces, key=attrgetter("pools")):  # experts that did not change are asked once
+        members = list(group)
+        shared, F = members[0].pools.predictions(X)
         share = sum(piece.share for piece in members)
         total += share * shared + (aggregated_weights(members, gate, X, n_threads) * F).sum(axis=1)
     return total
-
-
-def _by_pool(pieces: Sequence[Piece]) -> Iterator[tuple[GatedExperts, list[Piece]]]:
-    """The pieces grouped by their experts, so that each is asked once."""
-    groups: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        groups.setdefault(id(piece.pools), []).append(piece)
-    return ((members[0].pools, members) for members in groups.values())

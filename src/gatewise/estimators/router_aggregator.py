@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
-from gatewise.aggregation.ordered import fit_order, merge, OrderFit, Sample, Setting
+from gatewise.aggregation.ordered import AggregationSetting, fit_order, merge, Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
 from gatewise.aggregation.projections import project_by_cross_entropy, project_in_l2
@@ -107,7 +107,8 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> "RouterAggregator":
         """Learn the gate from rows X and responses y (n,)."""
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
-        sample = Sample(X if hasattr(X, "shape") else checked, as_rows(X), np.asarray(response, dtype=np.float64))
+        given = X if hasattr(X, "shape") else checked
+        sample = Observations(given, as_rows(X), np.asarray(response, dtype=np.float64))
         blocks = Blocks() if self.blocks is None else self.blocks
         setting = self._setting(sample, blocks)
         rng = np.random.default_rng(self.random_state)
@@ -141,14 +142,14 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _setting(self, sample: Sample, blocks: Blocks) -> Setting:
+    def _setting(self, sample: Observations, blocks: Blocks) -> AggregationSetting:
         pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
         still = pools.can_predict and blocks.update_every is None
         static = np.column_stack([pools.shared.predict(sample.X), pools.experts.predict(sample.X)]) if still else None
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):
             self.gate.check_theta(net.theta([0]), sample.rows.shape[1])
-        return Setting(
+        return AggregationSetting(
             gate=self.gate,
             net=net,
             noise=as_noise(self.noise),
@@ -160,7 +161,12 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def _project(
-        self, setting: Setting, sample: Sample, order: NDArray[np.intp], pieces: list[Piece], average: GatedExperts
+        self,
+        setting: AggregationSetting,
+        sample: Observations,
+        order: NDArray[np.intp],
+        pieces: list[Piece],
+        average: GatedExperts,
     ) -> tuple[Floats, Any]:
         if self.projection == "cross_entropy":
             last = sample.part(order[len(order) - setting.counts.projection :])

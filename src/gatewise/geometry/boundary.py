@@ -15,8 +15,8 @@ from gatewise.arrays import as_count, as_rows, as_vector, Booleans, Floats, Indi
 from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.regions import RegionMap
 
-# Widths of the search around the border point found so far: first nearly all directions, then ever fewer.
-SPREADS = tuple(3.0 * 0.6**i for i in range(15))
+# How far random directions lie from the one to the nearest border point so far: at first anywhere, then ever nearer.
+WIDTHS = tuple(3.0 * 0.6**i for i in range(15))
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,10 @@ def _refined(
     """The distance to the nearest border point that a search around the first one finds."""
     d = rows.shape[1]
     target, distance = _bisect(regions, labels, rows, target)
-    for spread in SPREADS:
+    for width in WIDTHS:
         for _ in range(4 * d):
             toward = (target - rows) / np.maximum(distance, 1e-300)[:, None]
-            toward += spread * rng.normal(size=rows.shape) / np.sqrt(d)
+            toward += width * rng.normal(size=rows.shape) / np.sqrt(d)
             length = np.maximum(np.linalg.norm(toward, axis=1), 1e-300)
             probe = rows + (distance / length)[:, None] * toward
             hit = domain.contains(probe)

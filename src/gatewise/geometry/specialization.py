@@ -99,7 +99,7 @@ def specialization(
     advantage = test[np.arange(len(test))[:, None], rivals] - test  # (n/2, M)
     p_values = _p_values(advantage, picked, min_rows, _permutations(n_permutations, n_experts, alpha), rng)
     reports = _reports(advantage, picked, rivals, p_values, alpha)
-    aligned = alignment(_shares(picked), best_expert(test), n_experts, level=1 - alpha, seed=rng)
+    aligned = alignment(_equal_weights(picked), best_expert(test), n_experts, level=1 - alpha, seed=rng)
     return Specialization(reports, aligned, alpha)
 
 
@@ -111,8 +111,8 @@ def runners_up(losses: ArrayLike, chosen: Booleans) -> Indices:
     """
     rows = as_losses(losses)
     never = ~chosen.any(axis=0)
-    share = np.where(never, True, chosen).astype(np.float64)  # (n, M)
-    means = (share / share.sum(axis=0)).T @ rows  # (M, M): mean loss of j where m is chosen
+    counted = np.where(never, True, chosen).astype(np.float64)  # (n, M)
+    means = (counted / counted.sum(axis=0)).T @ rows  # (M, M): mean loss of j where m is chosen
     np.fill_diagonal(means, np.inf)
     return np.asarray(means.argmin(axis=1))
 
@@ -130,7 +130,7 @@ def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: 
     return as_chosen(regions(rows), "what the fitted region map returns", n, n_experts)
 
 
-def _shares(chosen: Booleans) -> Floats:
+def _equal_weights(chosen: Booleans) -> Floats:
     """The active experts of a row with equal weights, (n, M); a row that chose none has equal weights on all."""
     some = np.where(chosen.any(axis=1, keepdims=True), chosen, True)
     return np.asarray(some / some.sum(axis=1, keepdims=True))
@@ -164,7 +164,7 @@ def _reports(
     excess, positive = (np.where(tested, p, 1.0) for p in p_values)
     adjusted = np.ones(len(rivals))
     # Both nulls must go, so the larger p-value counts. Who is tested depends on counts, not on losses: the others
-    # need no share of alpha.
+    # need no part of alpha.
     adjusted[tested] = adjusted_p_values(np.maximum(excess, positive)[tested])
     return tuple(
         ExpertReport(

@@ -21,10 +21,10 @@ def welch_statistic(count: int, total: Floats, square: Floats, n: int, all_total
     """
     rest, rest_total = n - count, all_total - total
     mean, rest_mean = total / count, rest_total / rest
-    spread = np.maximum(square - total * mean, 0.0) / (count - 1) / count
-    rest_spread = np.maximum(all_square - square - rest_total * rest_mean, 0.0) / (rest - 1) / rest
+    variance = np.maximum(square - total * mean, 0.0) / (count - 1) / count  # of the mean over C
+    rest_variance = np.maximum(all_square - square - rest_total * rest_mean, 0.0) / (rest - 1) / rest
     # Where nothing varies the statistic is infinite in the direction of the difference, and 0 without one.
-    scale = np.sqrt(np.maximum(spread + rest_spread, np.finfo(float).tiny))
+    scale = np.sqrt(np.maximum(variance + rest_variance, np.finfo(float).tiny))
     return np.asarray((mean - rest_mean) / scale)
 
 

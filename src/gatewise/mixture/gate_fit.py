@@ -4,10 +4,11 @@ from typing import Any, TypeAlias
 
 from numpy.typing import ArrayLike
 
-from gatewise.aggregation.erm import least_squares, LeastSquares, net_least_squares, NetLeastSquares
+from gatewise.aggregation.erm import least_squares, net_least_squares, NetLeastSquares
 from gatewise.arrays import Floats
 from gatewise.gates import Gate, KernelGate
 from gatewise.nets import ListNet, Net
+from gatewise.solvers.local_descent import LeastSquares
 from gatewise.solvers.simplex_least_squares import simplex_least_squares, SimplexFit
 
 GateFit: TypeAlias = LeastSquares | SimplexFit | NetLeastSquares

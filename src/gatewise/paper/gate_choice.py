@@ -67,8 +67,11 @@ def candidates(design: Design, radius: float | None = None) -> list[tuple[str, G
     return list(zip(CLASSES, models, strict=True))
 
 
-def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> list[float]:
-    """One sample, (2 L + 3): the candidates' risks, the aggregate's, the selected one's, its number, the weights."""
+def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> dict[str, Any]:
+    """One sample: integrated squared errors of the candidates and of their aggregate, who was chosen, the weights.
+
+    Lists are in the order of `CLASSES`; ``chosen`` is a position in it.
+    """
     choice = SelectionSetting(*setting)
     made = DESIGNS[design]
     rng = np.random.default_rng(np.random.SeedSequence((seed, list(DESIGNS).index(design), n, replication)))
@@ -77,10 +80,12 @@ def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Seq
     selector = GateSelector(candidates(made, choice.radius), blocks, random_state=rng).fit(X, y)
     curves = np.stack([candidate.predict(GRID) for _, candidate in selector.candidates_])
     truth = made.truth(GRID)
-    risks = ((curves - truth) ** 2).mean(axis=1)
-    aggregate = ((selector.weights_ @ curves - truth) ** 2).mean()
-    chosen = selector.selected_index_
-    return [float(x) for x in (*risks, aggregate, risks[chosen], chosen, *selector.weights_)]
+    return {
+        "risks": ((curves - truth) ** 2).mean(axis=1),
+        "aggregate": float(((selector.weights_ @ curves - truth) ** 2).mean()),
+        "chosen": int(selector.selected_index_),
+        "weights": selector.weights_,
+    }
 
 
 def run(
@@ -95,15 +100,15 @@ def run(
     cells = [(name, as_count(n, "sizes", low=6)) for name, made in DESIGNS.items() for n in (sizes or made.sizes)]
     choice = astuple(SelectionSetting() if setting is None else setting)
     tasks = [(*cell, r, seed, choice) for cell in cells for r in range(reps)]
-    results = np.array((runner or Runner()).run("selection/1", replicate, tasks)).reshape(len(cells), reps, -1)
-    return [_row(name, n, runs) for (name, n), runs in zip(cells, results, strict=True)]
+    results = (runner or Runner()).run("selection/2", replicate, tasks)
+    return [_row(name, n, results[i * reps : (i + 1) * reps]) for i, (name, n) in enumerate(cells)]
 
 
-def _row(design: str, n: int, runs: Floats) -> SelectionRow:
-    L = len(CLASSES)
-    risks, aggregate, selected = runs[:, :L], runs[:, L], runs[:, L + 1]
-    picked = np.bincount(runs[:, L + 2].astype(int), minlength=L)
-    means, weights = risks.mean(axis=0), runs[:, L + 3 :].mean(axis=0)
+def _row(design: str, n: int, runs: Sequence[dict[str, Any]]) -> SelectionRow:
+    risks, chosen = np.array([run["risks"] for run in runs]), np.array([run["chosen"] for run in runs])
+    selected = risks[np.arange(len(runs)), chosen]  # (reps,)
+    picked = np.bincount(chosen, minlength=len(CLASSES))
+    means, weights = risks.mean(axis=0), np.mean([run["weights"] for run in runs], axis=0)
     best = int(means.argmin())
     ratio, ratio_se = _ratio(selected, risks[:, best])
     oracle_ratio, oracle_se = _ratio(selected, risks.min(axis=1))
@@ -112,7 +117,7 @@ def _row(design: str, n: int, runs: Floats) -> SelectionRow:
         n=n,
         reps=len(runs),
         risks=dict(zip(CLASSES, means.tolist(), strict=True)),
-        aggregate=float(aggregate.mean()),
+        aggregate=float(np.mean([run["aggregate"] for run in runs])),
         selected=float(selected.mean()),
         best=CLASSES[best],
         ratio=ratio,

@@ -25,7 +25,7 @@ THRESHOLDS = tuple(np.linspace(0.1, 0.9, 200).tolist())
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One point of the figure: mean error of both estimators, its spread, and the mean paired difference."""
+    """One point of the figure: mean and standard deviation of both estimators' errors, and the mean difference."""
 
     design: str
     n: int

@@ -33,7 +33,7 @@ class Backfitting:
 
 
 class Convergence(NamedTuple):
-    """The report: whether the fitted function came to rest, and by how much it moved at each turn.
+    """Whether the fitted function converged, and by how much it changed at each turn.
 
     A change is ||f_new - f_old|| / ||y - mean(y)|| over the rows.
     """
@@ -44,7 +44,7 @@ class Convergence(NamedTuple):
 
     def __str__(self) -> str:
         how = "converged" if self.converged else "did not converge"
-        return f"backfitting {how} in {self.n_iter} turns; last change {self.changes[-1]:.1e} of the spread of y"
+        return f"backfitting {how} in {self.n_iter} turns; last change {self.changes[-1]:.1e} of the deviation of y"
 
 
 def backfit(
@@ -52,7 +52,7 @@ def backfit(
 ) -> tuple[Any, tuple[Any, ...], Convergence]:
     """Fitted shared learner, fitted routed learners and the report.
 
-    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum comes to rest. With
+    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum converges. With
     linear learners and ``folds=None`` this is block descent on the joint least squares, and ends in its solution.
     """
     rows = region_rows(labels, len(routed), [1] * len(routed))
@@ -63,13 +63,13 @@ def backfit(
             )
     folds = _folds(rows, len(y), spec)
     parts, changes = np.zeros((2, len(y))), []
-    spread = max(float(np.linalg.norm(y - y.mean())), np.finfo(float).tiny)
+    deviation = max(float(np.linalg.norm(y - y.mean())), np.finfo(float).tiny)
     for _ in range(spec.max_iter):
         before = parts.sum(axis=0)
         parts[0] = _part(shared, X, y - parts[1], folds, spec)
         for learner, index in zip(routed, rows, strict=True):
             parts[1, index] = _part(learner, X[index], (y - parts[0])[index], folds[index], spec)
-        changes.append(float(np.linalg.norm(parts.sum(axis=0) - before)) / spread)
+        changes.append(float(np.linalg.norm(parts.sum(axis=0) - before)) / deviation)
         if changes[-1] < spec.tol:
             break
     report = Convergence(changes[-1] < spec.tol, len(changes), tuple(changes))

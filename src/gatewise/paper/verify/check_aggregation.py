@@ -8,6 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from gatewise import theory
 from gatewise.aggregation import after
+from gatewise.aggregation.scales import clipped_scale
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
@@ -41,20 +42,16 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
     return CheckOutcome(figure, worst <= 1e-9 and ratio <= 1)
 
 
-def _root_mean_square(residuals: Floats) -> Floats:
-    return np.asarray(np.sqrt((residuals**2).mean(axis=-1)))
-
-
 def scale_calibration(
-    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats], Floats] = _root_mean_square
+    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats, float, float], Floats] = clipped_scale
 ) -> CheckOutcome:
     """The mean squared error of the calibrated scale over block sizes and biases of the forecast."""
     sigma, reps, ratios, exact = 1.0, 400 if quick else 4000, [], []
     sizes = np.array([25, 50, 100, 200, 400])
     for bias in (0.0, 0.2, 0.5):
         for m in sizes:
-            residual = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
-            error = float(((np.clip(estimate(residual), 0.5, 2.0) - sigma) ** 2).mean())
+            residuals = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
+            error = float(((estimate(residuals.T, 0.5, 2.0) - sigma) ** 2).mean())
             # (a + b + c)^2 <= 3 (a^2 + b^2 + c^2) for the proof's three terms; roots differ by squares / (2 x 0.5)
             bound = 3 / (4 * 0.5**2) * (2 * sigma**4 / m + 4 * sigma**2 * bias**2 / m + bias**4)
             ratios.append(error / bound)
@@ -64,14 +61,14 @@ def scale_calibration(
     return CheckOutcome(figure, abs(rate + 1) < 0.15 and max(ratios) <= 1)
 
 
-def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) -> CheckOutcome:
+def moving_experts(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> CheckOutcome:
     """sup over gates of the predictor's shift, against the sum of the experts' shifts: the factor M is real."""
     largest = 0.0
     for M in (2, 4, 8, 16):
         cell = np.minimum((NODES * M).astype(int), M - 1)
         own = np.where(cell == np.arange(M)[:, None], rng.uniform(0.5, 1.0, (M, 1)), 0.0)
         for shift in (own, rng.normal(size=(M, NODES.size))):
-            total = share * float((shift**2).mean(axis=1).sum())
+            total = factor * float((shift**2).mean(axis=1).sum())
             centers = (np.arange(M) + 0.5) / M
             sharp = np.column_stack([2 * centers, -(centers**2)])  # Top-1 by nearest centre
             thetas = np.concatenate(
@@ -115,16 +112,16 @@ def _cross_entropy(features: Floats, labels: Floats) -> Floats:
 
 def _mixing_gates(rng: np.random.Generator) -> Callable[[Floats], Floats]:
     """A time mean of aggregated gates: sum over t and s of weights times softmax gates, x -> (n, 3)."""
-    thetas, shares = rng.uniform(-2, 2, size=(12, 2, 2)), rng.dirichlet(np.full(12, 0.3), size=30)
-    return lambda x: np.einsum("s,snm->nm", shares.mean(axis=0), LinearGate(3).weights(x[:, None], thetas))
+    thetas, weights = rng.uniform(-2, 2, size=(12, 2, 2)), rng.dirichlet(np.full(12, 0.3), size=30)
+    return lambda x: np.einsum("s,snm->nm", weights.mean(axis=0), LinearGate(3).weights(x[:, None], thetas))
 
 
 def cross_entropy(
     rng: np.random.Generator, quick: bool, fit: Callable[[Floats, Floats], Floats] = _cross_entropy
 ) -> CheckOutcome:
-    """The cross-entropy gate's squared weight error against the least possible, and its spread over sample sizes."""
+    """The cross-entropy gate's squared error in the weights against the least possible, and its variance over n."""
     sizes, reps = np.array([25, 50, 100, 200, 400, 800]), 25 if quick else 200
-    spread, worst, gate = np.zeros((reps, sizes.size)), 0.0, LinearGate(3)
+    variance, worst, gate = np.zeros((reps, sizes.size)), 0.0, LinearGate(3)
     fine = np.column_stack([NODES, np.ones(NODES.size)])
     for row in range(reps):
         target = _mixing_gates(rng)
@@ -141,15 +138,16 @@ def cross_entropy(
             theta = fit(np.column_stack([x, np.ones(m)]), target(x))
             found = error(theta)
             moved = gate.weights(NODES[:, None], theta) - gate.weights(NODES[:, None], limit)
-            spread[row, column] = (moved**2).sum(axis=1).mean()
+            variance[row, column] = (moved**2).sum(axis=1).mean()
         if row >= 5:
             continue
         nearest = minimize(error, limit.ravel(), method="Nelder-Mead", tol=1e-9)
         least = float(gate.weights(NODES[:, None], nearest.x.reshape(2, 2)).min())
         worst = max(worst, found * least / (2 * float(nearest.fun)))  # at the largest sample
-    ratio = held_out_ratio(spread.mean(axis=0), np.log(sizes) / sizes)
+    ratio = held_out_ratio(variance.mean(axis=0), np.log(sizes) / sizes)
     figure = (
-        f"error / (2/s x least) up to {worst:.3f} at n = 800; spread on larger n {ratio:.2f} x log n/n from smaller n"
+        f"error / (2/s x least) up to {worst:.3f} at n = 800; "
+        f"variance on larger n {ratio:.2f} x log n/n from smaller n"
     )
     return CheckOutcome(figure, worst <= 1 and ratio <= 1.2)
 
@@ -163,14 +161,14 @@ def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], i
         LinearGate(2).weights(NODES[:, None], thetas) @ sign - LinearGate(2).weights(NODES[:, None], truth) @ sign
     )
     risk = (curves**2).mean(axis=1) + noise**2
-    spread, excess = np.zeros((reps, sizes.size)), np.zeros((reps, sizes.size))
+    deviation, excess = np.zeros((reps, sizes.size)), np.zeros((reps, sizes.size))
     for row in range(reps):
         for column, n in enumerate(sizes):
             bins, errors = rng.integers(64, size=used(n)), noise * rng.normal(size=used(n))
             empirical = ((errors - curves[:, bins]) ** 2).mean(axis=1)
-            spread[row, column] = np.abs(empirical - risk).max()
+            deviation[row, column] = np.abs(empirical - risk).max()
             excess[row, column] = risk[np.argmin(empirical)] - risk.min()
-    rate = slope(sizes, spread.mean(axis=0))
+    rate = slope(sizes, deviation.mean(axis=0))
     fast = slope(sizes, excess.mean(axis=0) + 1e-12)
     costs = [theory.erm_cost(2, 1, int(n)) > theory.dense_cost(2, 1, int(n)) for n in sizes]
     figure = f"exponent of the uniform deviation {rate:.3f}; of the minimiser's own excess {fast:.2f}"
@@ -200,7 +198,7 @@ CHECKS = (
         "lem:supp-kl-l2-weight-comparison", "KL over squared distance of weights", "between 1/2 and 1/s", divergence
     ),
     Check(
-        "remark:fixedM", "gates fitted by cross-entropy", "<= 2/s least; spread log n/n, C from half", cross_entropy
+        "remark:fixedM", "gates fitted by cross-entropy", "<= 2/s least; variance log n/n, C from half", cross_entropy
     ),
     Check("prop:supp-erm-subgaussian", "uniform deviation of the squared loss", "n^-1/2 +- 0.08", concentration),
 )

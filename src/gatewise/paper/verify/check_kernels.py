@@ -31,7 +31,7 @@ def grid_tail(
 
 def _circle_losses(
     h: float,
-    spread: float,
+    bandwidth: float,
     targets: Floats,
     center: Floats,
     margin: float,
@@ -43,15 +43,15 @@ def _circle_losses(
     axis = (np.arange(300) + 0.5) / 300
     centers = gate.centers(1)[:, 0]
     # The kernel is a product over coordinates, so the gate on a grid is a product of two small matrices.
-    log_kernel = -0.5 * ((axis[:, None] - centers) / spread) ** 2
+    log_kernel = -0.5 * ((axis[:, None] - centers) / bandwidth) ** 2
     kernel = np.exp(log_kernel - log_kernel.max(axis=1, keepdims=True))
     kernel /= kernel.sum(axis=1, keepdims=True)
     own = (np.hypot(centers[:, None] - center[0], centers - center[1]) <= 0.3).astype(float)
     if rng is not None:
         own = np.where(rng.uniform(size=own.shape) < flips, 1 - own, own)
-    share = kernel @ own @ kernel.T  # the weight of centres inside the disk
+    weight = kernel @ own @ kernel.T  # the weight of centres inside the disk
     radius = np.hypot(axis[:, None] - center[0], axis - center[1])
-    missed = np.where(radius <= 0.3, 1 - share, share) ** 2 * ((targets[0] - targets[1]) ** 2).sum()
+    missed = np.where(radius <= 0.3, 1 - weight, weight) ** 2 * ((targets[0] - targets[1]) ** 2).sum()
     return float(missed.mean()), float(np.where(np.abs(radius - 0.3) >= margin, missed, 0.0).mean())
 
 

@@ -99,11 +99,11 @@ REGIONS = np.array([[0.8, 0.1, 0.1], [-0.5, 0.6, 0.0], [-0.3, -0.7, 0.2]])  # v_
 INPUT_NORM, BOX = np.sqrt(3.0), 3.0
 
 
-def _margin_density(share: Floats) -> float:
+def _margin_density(probability: Floats) -> float:
     """A bound on the margins' densities: a.x + b has density at most 1 / (sqrt(2) |a|) on the square."""
     gaps = np.linalg.norm(REGIONS[:, None, :2] - REGIONS[None, :, :2], axis=2)
     forms = np.where(gaps > 0, 1 / (np.sqrt(2) * np.where(gaps > 0, gaps, 1.0)), 0.0).sum(axis=1)
-    return float((forms / share).max())
+    return float((forms / probability).max())
 
 
 def _region_gate(scores: Floats, log_m: float, ratios: Floats, idle_sign: float) -> Floats:
@@ -154,8 +154,8 @@ def hard_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) 
 
 def mixed_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) -> CheckOutcome:
     """The same with two experts in each region at given weights."""
-    share = rng.uniform(0.3, 0.7, (3, 1))
-    ratios = np.hstack([share, 1 - share])
+    first = rng.uniform(0.3, 0.7, (3, 1))
+    ratios = np.hstack([first, 1 - first])
     losses, _, logs, density = _softmax_regions(rng, quick, ratios, idle_sign)
     log_weight = float(-np.log(ratios).min())
     bounds = [theory.soft_mixture_error(3, round(np.exp(v)), density, INPUT_NORM, log_weight) for v in logs]
@@ -165,9 +165,9 @@ def mixed_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0)
 
 def soft_predictors(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> CheckOutcome:
     """The squared error of the predictors behind these gates, against 4 A^2 and 8 A^2 times the gates' losses."""
-    share = rng.uniform(0.3, 0.7, (3, 1))
+    first = rng.uniform(0.3, 0.7, (3, 1))
     worst, rates = 0.0, []
-    for ratios, constant in ((np.ones((3, 1)), 4.0), (np.hstack([share, 1 - share]), 8.0)):
+    for ratios, constant in ((np.ones((3, 1)), 4.0), (np.hstack([first, 1 - first]), 8.0)):
         losses, excess, logs, _ = _softmax_regions(rng, quick, ratios, 1.0)
         worst = max(worst, float((excess / (factor * constant * losses)).max()))
         rates.append(slope(logs[2:], excess[2:]))
