@@ -69,7 +69,7 @@ bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
 
 bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes on where it stopped
-	$(BIN)/gatewise bench real --out out/bench --json out/bench/real.json
+	$(BIN)/python -m benchmarks.real --out out/bench --json out/bench/real.json
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out out

@@ -110,7 +110,7 @@ def skipping(n: int, rounds: int) -> dict[str, Any]:
     candidates = ProductCandidates(problem.factors)
     sigma = calibrate(candidates, *problem.blocks[0], BOUNDS)
     tables: Any = candidates.tables(*problem.blocks[1])
-    setting = kernels.setting(candidates.size, sigma, None, 0, 0.0)
+    setting = kernels.weight_rule(candidates.size, sigma, None, 0, 0.0)
     edges = np.array([0, n])
 
     def sweeps(margin: float) -> tuple[np.ndarray, np.ndarray]:

@@ -20,9 +20,10 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from gatewise import LinearGate, QuadraticGate
-from gatewise.aggregation.cross_entropy import box_gap, cross_entropy, cross_entropy_fit
+from gatewise.aggregation import cross_entropy_fit
 from gatewise.arrays import Floats
 from gatewise.gates import ScoreGate
+from gatewise.solvers.cross_entropy import box_gap, cross_entropy
 
 RESULT = Path(__file__).parent / "results" / "cross_entropy.json"
 REPEATS = 5

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.particles.particle_run import run as aggregate
+from gatewise.aggregation.particles.particle_run import run_particles as aggregate
 from gatewise.gates import LinearGate
 from tests.aggregation.reference_net import net_predictions
 

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.timing import best_times, save
 from gatewise import SharedRoutedRegressor
 from gatewise.paper.shared_designs import SHARED_DESIGNS
-from gatewise.shared import profile_threshold, Threshold
+from gatewise.shared import profile_threshold, ThresholdSearch
 
 GRID = np.linspace(0.1, 0.9, 200)
 DESIGN = SHARED_DESIGNS["simple-shared"]
@@ -31,7 +31,7 @@ def naive(x: np.ndarray, shared: np.ndarray, routed: np.ndarray, y: np.ndarray) 
 def measure(n: int, rounds: int) -> dict[str, Any]:
     X, y = DESIGN.sample(n, np.random.default_rng(0))
     shared, routed = DESIGN.shared.transform(X), DESIGN.routed.transform(X)
-    model = SharedRoutedRegressor(DESIGN.shared, DESIGN.routed, Threshold(0, grid=tuple(GRID)))
+    model = SharedRoutedRegressor(DESIGN.shared, DESIGN.routed, ThresholdSearch(0, grid=tuple(GRID)))
     jobs = {
         "search": lambda: profile_threshold(X[:, 0], shared, [routed, routed], y, GRID),
         "fit": lambda: model.fit(X, y),

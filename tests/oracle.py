@@ -5,15 +5,16 @@ from itertools import product
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from gatewise.kernels import top_k
 from gatewise.kernels.net.factor_scores import empty_scores
 from gatewise.kernels.simd.tile import TILE
 
 
 def gates(scores, values, k):
     """Top-k weights (..., M) of scores (..., M): exp(values) over the k largest scores, ties to the smaller index."""
-    order = np.argsort(-scores, axis=-1, kind="stable")
-    rank = np.argsort(order, axis=-1, kind="stable")
-    return softmax(np.where(rank < k, values, -np.inf), axis=-1)
+    active = np.zeros(scores.shape, dtype=bool)
+    np.put_along_axis(active, top_k(scores, k), True, axis=-1)
+    return softmax(np.where(active, values, -np.inf), axis=-1)
 
 
 def product_scores(factors):

@@ -32,7 +32,7 @@ CONCEPTS = (
     Concept("AFTER in NumPy", "aggregation/weights.py", r"after|reweight|AfterState", r"cumsum\(.*log_densit"),
     Concept("AFTER, compiled", "kernels/net/sweep.py", r"sweep_units|mean_weights_units"),
     Concept("clipped scale", "aggregation/selection.py", r"_?scales|clipped_scales?", r"np\.clip\(.*np\.sqrt\("),
-    Concept("Top-K, the reference", "kernels/gating.py", r"top_k(_rows)?"),
+    Concept("Top-K, the reference", "kernels/top_k.py", r"top_k(_rows)?"),
     Concept("simplex least squares", "solvers/simplex_least_squares.py", r"simplex_least_squares|convex_stack"),
     Concept("pool of experts", "experts/pool.py", r"\w*Pool"),
 )

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 
 import gatewise as gw
 from gatewise.experts import ConstantExpert
-from gatewise.shared import fit_scales, PolynomialBasis, Threshold
+from gatewise.shared import fit_scales, PolynomialBasis, ThresholdSearch
 
 ROWS = 40
 
@@ -79,7 +79,7 @@ def shared():
     """Thresholds of one and of two cuts, and the scales of sharing."""
     X, y = sample()
     for n_regions in (2, 3):
-        cut = Threshold(0, grid=(-0.5, -0.2, 0.2, 0.5), n_regions=n_regions)
+        cut = ThresholdSearch(0, grid=(-0.5, -0.2, 0.2, 0.5), n_regions=n_regions)
         gw.SharedRoutedRegressor(PolynomialBasis(1), None, cut).fit(X, y)
     labels = (X[:, 0] > 0.0).astype(int)
     fit_scales({"slope": X[:, 1:], "level": np.ones((ROWS, 1))}, labels, (0, 1), y)

@@ -1,12 +1,21 @@
-"""Checks of what a user hands over. Each error names the argument, what it was and what it must be."""
+"""The types of arrays, and checks of what a user hands over.
 
-from typing import Any, TypeAlias
+Each error names the argument, what it was and what it must be.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, get_args, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
+Integers: TypeAlias = NDArray[np.int64]  # what compiled loops count with
+Indices: TypeAlias = NDArray[np.intp]  # positions: rows, experts, regions
+Booleans: TypeAlias = NDArray[np.bool_]
+Readout = Literal["aggregate", "single"]  # the mean of all candidates by their weights, or one candidate
+Model = TypeVar("Model", bound=type)
 
 
 def as_rows(X: Any, name: str = "X") -> Floats:
@@ -50,6 +59,25 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
     return vector
 
 
+def as_sample(F: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
+    """Predictions F (n, M), responses y (n,) and the share (n,) of every row in the sample weights, at least one row.
+
+    Shares have sum one and are equal when no sample_weight is given.
+    """
+    rows = as_rows(F, "F")
+    n = len(rows)
+    if n == 0:
+        raise ValueError("F must have at least one row, not 0")
+    response = as_vector(y, "y", n)
+    if sample_weight is None:
+        return rows, response, np.full(n, 1.0 / n)
+    weight = as_vector(sample_weight, "sample_weight", n)
+    if (weight < 0).any() or not weight.any():
+        raise ValueError("sample_weight must not be negative, and not zero for all rows")
+    weight = weight / weight.max()  # their sum is then finite
+    return rows, response, np.asarray(weight / weight.sum())
+
+
 def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
     """value as a whole number in [low, high]."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -64,4 +92,70 @@ def as_positive(value: Any, name: str) -> float:
     number = float(value)
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
+    return number
+
+
+def check_readout(readout: str) -> None:
+    """Raise an error unless ``readout`` is "aggregate" or "single"."""
+    if readout == "selected":
+        raise ValueError("the readout 'selected' is now called 'single'")
+    if readout not in get_args(Readout):
+        raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")
+
+
+def renamed(**new_names: str) -> Callable[[Model], Model]:
+    """Class decorator: an old name, as a keyword of the constructor or as an attribute, raises an error with the new.
+
+    The signature of the constructor stays as it is, so scikit-learn finds the parameters that exist.
+
+    >>> @renamed(color="colour")
+    ... class Paint:
+    ...     def __init__(self, colour):
+    ...         self.colour = colour
+    >>> Paint(color="red")
+    Traceback (most recent call last):
+    ...
+    TypeError: color is now called colour
+    """
+
+    def decorate(cls: Model) -> Model:
+        construct = cls.__init__  # type: ignore[misc]
+
+        @wraps(construct)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            for old in new_names.keys() & kwargs.keys():
+                raise TypeError(f"{old} is now called {new_names[old]}")
+            construct(self, *args, **kwargs)
+
+        def missing(self: Any, name: str) -> Any:
+            if name in new_names:
+                raise AttributeError(f"{name} is now called {new_names[name]}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+        cls.__init__ = init  # type: ignore[misc]
+        cls.__getattr__ = missing  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+def as_non_negative(value: Any, name: str) -> float:
+    """value as a finite number of at least zero."""
+    number = float(value)
+    if not (np.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
+    return number
+
+
+def as_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> float:
+    """value as a number strictly between low and high.
+
+    >>> as_between(1.5, "separation")
+    Traceback (most recent call last):
+        ...
+    ValueError: separation must lie strictly between 0 and 1, not 1.5
+    """
+    number = float(value)
+    if not low < number < high:
+        raise ValueError(f"{name} must lie strictly between {low:g} and {high:g}, not {value!r}")
     return number

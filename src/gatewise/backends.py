@@ -30,18 +30,18 @@ def processes(jobs: int) -> Backend:
     if jobs != -1:
         as_count(jobs, "jobs")
 
-    def spread(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
+    def in_processes(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
         with parallel_config("loky", n_jobs=jobs, inner_max_num_threads=1):
             pool = Parallel(return_as="generator_unordered")
             yield from pool(delayed(_numbered)(i, work, task) for i, task in enumerate(tasks))
 
-    return in_turn if jobs == 1 else spread
+    return in_turn if jobs == 1 else in_processes
 
 
 def dask_cluster(address: str) -> Backend:
     """The workers of a running dask cluster; they need Gatewise installed, at the same version."""
 
-    def spread(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
+    def on_cluster(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
         try:
             from dask import distributed  # noqa: PLC0415 - an extra
         except ModuleNotFoundError as error:
@@ -56,7 +56,7 @@ def dask_cluster(address: str) -> Backend:
             for _, numbered in kit.as_completed(futures, loop=client.loop, with_results=True):
                 yield numbered
 
-    return spread
+    return on_cluster
 
 
 def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from gatewise.arrays import Floats
 from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, LINEAR, LOG, STUDENT_T
 from gatewise.noise import DoubleExponential, Gaussian, Noise, score, score_slope, StudentT
-from gatewise.stats import root_mean_square
+from gatewise.stats import clip_scale, root_mean_square
 
 LEAST_SCALE = 1e-6  # of the largest scale of a list: below it a scale is rounding
 TINY = float(np.sqrt(np.finfo(np.float64).tiny))
@@ -106,7 +106,7 @@ class ResidualLoss:
         array([1., 3.])
         """
         scale = root_mean_square(self._residual(z), sample_weight)
-        sigma = np.maximum(scale, max(LEAST_SCALE * float(scale.max()), TINY))
+        sigma = clip_scale(scale, max(LEAST_SCALE * float(scale.max()), TINY), np.inf)
         return replace(self, sigma=sigma if z.ndim > 1 else float(sigma))
 
     def part(self, rows: Any) -> Self:

@@ -1,4 +1,4 @@
-"""Intervals and the control of false discoveries: what every diagnostic states its uncertainty with."""
+"""Standard errors, quantiles, intervals and adjusted p-values: with these every room states its uncertainty."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from gatewise.arrays import Floats
+
+SAFE_SQUARES = (1e-280, 1e280)  # means of squares that neither overflow nor underflow
 
 
 class Interval(NamedTuple):
@@ -17,6 +19,49 @@ class Interval(NamedTuple):
     high: float
 
 
+def mean_and_error(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
+    """The mean of values (n,) under weights (n,), equal unless given, and its standard error.
+
+    With the weights w scaled to sum one, mean = sum_i w_i v_i and
+    error^2 = sum_i w_i^2 (v_i - mean)^2 / (1 - sum_i w_i^2), which is s^2 / n for equal weights. The error is
+    infinite where one value has all the weight: a single value says nothing about the deviation.
+
+    >>> mean_and_error(np.array([0.0, 2.0]))
+    (1.0, 1.0)
+    >>> mean_and_error(np.array([0.0, 2.0, 5.0]), np.array([1.0, 1.0, 0.0]))
+    (1.0, 1.0)
+    """
+    if weights is None:
+        error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.inf
+        return float(values.mean()), float(error)
+    share = weights / weights.sum()
+    mean, rest = float(share @ values), 1.0 - float(share @ share)
+    if rest <= 1e-12:
+        return mean, float("inf")
+    return mean, float(np.sqrt(share**2 @ (values - mean) ** 2 / rest))
+
+
+def weighted_quantile(values: Floats, weights: Floats, level: float) -> float:
+    """The smallest of values (n,) at or below which lies at least the share ``level`` of the weights (n,).
+
+    >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), 0.75)
+    2.0
+    """
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][min(int(np.searchsorted(reached, level)), len(values) - 1)])
+
+
+def student_interval(value: float, error: float, freedom: float, level: float = 0.95) -> Interval:
+    """value +- t error, t the two-sided quantile of Student's law with ``freedom`` degrees of freedom.
+
+    >>> [round(number, 3) for number in student_interval(1.0, 1.0, freedom=1)]
+    [1.0, -11.706, 13.706]
+    """
+    half = float(special.stdtrit(freedom, 0.5 + level / 2)) * error
+    return Interval(value, value - half, value + half)
+
+
 def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     """Student's interval of a mean, mean +- t_{n-1} s / sqrt(n); the whole line below two values.
 
@@ -25,8 +70,7 @@ def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     """
     if len(values) < 2:
         return Interval(float(values.mean()) if len(values) else np.nan, -np.inf, np.inf)
-    half = special.stdtrit(len(values) - 1, 0.5 + level / 2) * values.std(ddof=1) / np.sqrt(len(values))
-    return Interval(float(values.mean()), float(values.mean() - half), float(values.mean() + half))
+    return student_interval(*mean_and_error(values), len(values) - 1, level)
 
 
 def share_bounds(count: ArrayLike, n: int, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -61,11 +105,32 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
+def clip_scale(sigma: Floats, low: float, high: float) -> Floats:
+    """The scales sigma clipped to [low, high]: the one place where noise scales are kept within bounds.
+
+    >>> clip_scale(np.array([0.01, 1.0, 50.0]), 0.1, 10.0)
+    array([ 0.1,  1. , 10. ])
+    """
+    return np.asarray(np.clip(sigma, low, high))
+
+
 def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
     """The root of the mean square of every column of values (n,) or (n, S), with weights (n,) on the rows.
+
+    Right also where the squares of huge or tiny values would be infinite or zero.
 
     >>> root_mean_square(np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([1.0, 1.0])).round(3)
     array([3.536, 0.707])
     """
-    squares = np.mean(values**2, axis=0) if weights is None else weights @ values**2 / weights.sum()
-    return np.asarray(np.sqrt(squares))
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        squares = _mean_square(values, weights)
+        if ((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all():
+            return np.asarray(np.sqrt(squares))
+        number = np.finfo(np.float64)
+        unit = np.clip(np.abs(values).max(axis=0, initial=0.0), number.tiny, number.max)
+        return np.asarray(unit * np.sqrt(_mean_square(values / unit, weights)))
+
+
+def _mean_square(values: Floats, weights: Floats | None) -> Floats:
+    squares = np.square(values)
+    return np.asarray(squares.mean(axis=0) if weights is None else weights @ squares / weights.sum())

@@ -1,5 +1,7 @@
 """AFTER: its law, its path and its streams."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,13 +39,60 @@ def test_a_stream_is_the_same_whatever_its_cuts(log_density):
     half = len(log_density) // 2
     first, _ = weighting.run(weighting.init(np.zeros(log_density.shape[1])), log_density[:half])
     second, rest = weighting.run(first, log_density[half:])
-    np.testing.assert_array_equal(second.log_weights, whole.log_weights)
-    np.testing.assert_array_equal(rest, path[half:])
+    np.testing.assert_allclose(second.log_weights, whole.log_weights, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(rest, path[half:], rtol=1e-12, atol=1e-12)
+    assert second.log_evidence == pytest.approx(whole.log_evidence, rel=1e-12, abs=1e-12)
+
+
+@given(log_densities)
+def test_a_run_is_step_after_step_whatever_the_blocks(log_density):
+    state = weighting.init(np.zeros(log_density.shape[1]))
+    steps = [state]
+    for row in log_density:
+        steps.append(weighting.step(steps[-1], row))
+    for numbers in (1, 7, 2**21):
+        with mock.patch.object(weighting, "BLOCK_NUMBERS", numbers):
+            last, path = weighting.run(state, log_density)
+        np.testing.assert_allclose(path, [one.log_weights for one in steps], rtol=1e-12, atol=1e-12)
+        assert last.log_evidence == pytest.approx(steps[-1].log_evidence, rel=1e-12, abs=1e-12)
+
+
+@given(log_densities, st.integers(0, 1000))
+def test_averages_over_orders_are_those_of_the_paths(log_density, seed):
+    rng = np.random.default_rng(seed)
+    n, S = log_density.shape
+    forecasts, prior = rng.normal(size=(n, S)), np.log(rng.dirichlet(np.ones(S)))
+    orders = [rng.permutation(n) for _ in range(3)]
+    paths = [gw.after(log_density[order], prior)[:-1] for order in orders]
+    online = np.zeros(n)
+    for order, path in zip(orders, paths, strict=True):
+        online[order] += (path * forecasts[order]).sum(axis=1) / 3
+    with mock.patch.object(weighting, "BLOCK_NUMBERS", 9):
+        found = weighting.time_average(prior, log_density, forecasts, orders)
+    np.testing.assert_allclose(found.weights, np.mean(paths, axis=(0, 1)), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found.predictions, online, rtol=1e-9, atol=1e-12)
 
 
 def test_densities_that_underflow_survive_as_ratios():
     weights = gw.after(np.array([[-1e6, -1e6 + np.log(3.0)], [-1e300, -1e300]]))
     np.testing.assert_allclose(weights[-1], [0.25, 0.75])
+
+
+def test_huge_differences_that_cancel_leave_the_small_ones():
+    rows = np.array([[0.0, -1e20], [-1e20, 0.0], [0.0, -np.log(3.0)], [0.0, 0.0]])
+    np.testing.assert_allclose(gw.after(rows)[-1], [0.75, 0.25])
+    later = np.vstack([[[0.0, 0.0, -np.inf]], np.column_stack([rows, np.full(4, 1e30)])])
+    np.testing.assert_allclose(gw.after(later)[-1], [0.75, 0.25, 0.0])
+
+
+def test_one_observation_that_is_impossible_leaves_the_weights():
+    log_weights = np.log([0.25, 0.75])
+    same, log_mixture = weighting.update(log_weights, np.full(2, -np.inf))
+    np.testing.assert_array_equal(same, log_weights)
+    assert log_mixture == -np.inf
+    without = np.array([0.0, -np.inf])
+    assert weighting.update(without, np.array([-np.inf, 5.0]))[1] == -np.inf
+    assert weighting.update(without, np.array([-2.0, np.nan]))[1] == -2.0
 
 
 def test_a_weight_that_fell_comes_back():
@@ -67,7 +116,7 @@ def test_a_candidate_without_prior_or_density_gets_no_weight():
         (lambda: gw.after(np.full((2, 3), np.nan)), "log_density must hold numbers"),
         (lambda: gw.after(np.full((2, 3), -np.inf)), "needs a noise density with unbounded support"),
         (lambda: weighting.init(np.zeros((2, 2))), r"log_prior must have shape \(S,\)"),
-        (lambda: stream.init([0.0], sigma=1.0, bounds=(2.0, 1.0)), "bounds must satisfy low <= high"),
+        (lambda: stream.init([0.0], sigma=1.0, bounds=(2.0, 1.0)), "bounds must satisfy 0 < low <= high"),
         (lambda: stream.init([0.0], sigma=-1.0), "sigma must be above 0"),
         (lambda: stream.step(stream.init([0.0], 1.0), [0.0], np.nan, Gaussian()), "y must be finite"),
         (lambda: stream.predict(stream.init([0.0], 1.0), [0.0, 1.0]), r"forecasts must have shape \(1,\)"),

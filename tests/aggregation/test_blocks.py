@@ -39,7 +39,7 @@ def test_counts(blocks, ready, cross_entropy, expected):
         ),
         (lambda: Blocks(burn_in=101).counts(100, True, False), "burn_in must be a whole number from 0 to 100"),
         (lambda: Blocks(sigma=0.0), "sigma must be a finite number above 0"),
-        (lambda: Blocks(sigma_bounds=(2.0, 1.0)), r"sigma_bounds must be \(low, high\)"),
+        (lambda: Blocks(sigma_bounds=(2.0, 1.0)), "sigma_bounds must satisfy 0 < low <= high"),
         (lambda: Blocks(update_every=0), "update_every must be a whole number at least 1"),
         (lambda: Blocks(n_orders=0), "n_orders must be a whole number at least 1"),
         (lambda: L2Projection(points=np.zeros((1, 1)), box=(0.0, 1.0)), "points or box, not both"),

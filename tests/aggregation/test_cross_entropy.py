@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gatewise import KernelGate, LinearGate, QuadraticGate
 from gatewise.aggregation.compatibility import compatibility_constant, gate_differences
-from gatewise.aggregation.cross_entropy import box_gap, cross_entropy, cross_entropy_fit
+from gatewise.aggregation.soft_labels import cross_entropy_fit
 from gatewise.gates import ScoreGate
+from gatewise.solvers.cross_entropy import box_gap, cross_entropy
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)

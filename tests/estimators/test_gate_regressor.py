@@ -80,7 +80,7 @@ def test_a_fitted_expert_survives_cloning_only_when_frozen():
     own = LinearRegression().fit(X[:60], Y[:60])
     plain = gw.GateRegressor([own, DESIGN.experts[1], DESIGN.experts[2]], LINEAR, random_state=0)
     expected = plain.fit(X[60:], Y[60:]).predict(X)
-    with pytest.raises(ValueError, match=r"routed\[0\] \(LinearRegression\) must be fitted.*FrozenEstimator"):
+    with pytest.raises(ValueError, match=r"the expert 'linearregression' must be fitted.*FrozenEstimator"):
         clone(plain).fit(X[60:], Y[60:])
     frozen = gw.GateRegressor([FrozenEstimator(own), DESIGN.experts[1], DESIGN.experts[2]], LINEAR, random_state=0)
     np.testing.assert_array_equal(clone(frozen).fit(X[60:], Y[60:]).predict(X), expected)
@@ -89,14 +89,14 @@ def test_a_fitted_expert_survives_cloning_only_when_frozen():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"routed": DESIGN.experts[:2]}, "routed must hold one expert for each of the gate's 3, not 2"),
-        ({"shared": [LinearRegression()]}, r"shared\[0\] \(LinearRegression\) must be fitted"),
+        ({"experts": DESIGN.experts[:2]}, "experts must hold one expert for each of the gate's 3, not 2"),
+        ({"shared": [LinearRegression()]}, "the shared expert 'linearregression' must be fitted"),
         ({"gate": TOP}, r"Top-K gate .* search a net"),
         ({"net": np.zeros((5, 2, 3))}, r"theta must have shape \(2, 2\)"),
         ({"radius": 0.0}, "radius must be a finite number above 0"),
     ],
 )
 def test_bad_input_is_named(change, message):
-    arguments = {"routed": DESIGN.experts, "gate": LINEAR, **change}
+    arguments = {"experts": DESIGN.experts, "gate": LINEAR, **change}
     with pytest.raises(ValueError, match=message):
         gw.GateRegressor(**arguments).fit(X, Y)

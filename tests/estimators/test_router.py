@@ -312,20 +312,21 @@ def test_responses_far_from_every_candidate_survive():
     [
         ({"y": np.where(np.arange(150) == 3, np.nan, Y)}, "NaN"),
         ({"y": np.where(np.arange(150) == 3, np.inf, Y)}, "infinity"),
-        ({"routed": DESIGN.experts[:2]}, "routed must hold one expert for each of the gate's 3, not 2"),
+        ({"experts": DESIGN.experts[:2]}, "experts must hold one expert for each of the gate's 3, not 2"),
         ({"net": np.zeros((5, 2, 3))}, r"theta must have shape \(2, 2\)"),
-        ({"routed": [*DESIGN.experts[:2], lambda rows: rows]}, r"experts\[2\] \(<lambda>\) must return shape"),
-        ({"routed": [*DESIGN.experts[:2], lambda rows: np.full(len(rows), np.nan)]}, "must return finite numbers"),
+        ({"experts": [*DESIGN.experts[:2], lambda rows: rows]}, "the expert '<lambda>' must return shape"),
+        ({"shared": [("all", lambda rows: rows)]}, "the shared expert 'all' must return shape"),
+        ({"experts": [*DESIGN.experts[:2], lambda rows: np.full(len(rows), np.nan)]}, "must return finite numbers"),
         ({"projection": "nearest"}, "projection must be 'l2', 'cross_entropy' or an L2Projection"),
         ({"noise": "cauchy"}, "noise must be one of"),
         ({"blocks": Blocks(calibration=149)}, "at least 2 rows"),
-        ({"routed": [LinearRegression(), *DESIGN.experts[1:]], "blocks": Blocks(burn_in=0)}, "burn_in may be 0"),
+        ({"experts": [LinearRegression(), *DESIGN.experts[1:]], "blocks": Blocks(burn_in=0)}, "burn_in may be 0"),
     ],
 )
 def test_bad_input_is_named(change, message):
     change = dict(change)
     y = change.pop("y", Y)
-    arguments = {"routed": DESIGN.experts, "gate": GATE, "net": NET, **change}
+    arguments = {"experts": DESIGN.experts, "gate": GATE, "net": NET, **change}
     with pytest.raises((ValueError, TypeError), match=message):
         gw.RouterAggregator(**arguments).fit(X, y)
 
@@ -338,7 +339,7 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was():
         def predict(self, X):
             raise KeyboardInterrupt
 
-    router.routed = [Interrupts(), *DESIGN.experts[1:]]
+    router.experts = [Interrupts(), *DESIGN.experts[1:]]
     with pytest.raises(KeyboardInterrupt):
         router.fit(X, Y)
     np.testing.assert_array_equal(router.predict(X), before)
@@ -362,7 +363,7 @@ def test_an_update_rule_of_ones_own():
     router = gw.RouterAggregator(experts, GATE, NET, blocks=blocks, random_state=0).fit(X, Y)
     assert experts[0].expert == ConstantExpert(0.0)
     assert np.isfinite(router.predict(X)).all()
-    assert router.thinning_error_ > 0 or len(router._pieces) <= 16
+    assert router.thinning_error_ > 0 or len(router._router.pieces) <= 16
 
 
 @pytest.mark.parametrize("net", [NET, Particles(30)], ids=["net", "particles"])
@@ -370,7 +371,7 @@ def test_several_orders_with_experts_that_evolve(net):
     experts = [RunningMean(0.0), *DESIGN.experts[1:]]
     blocks = Blocks(burn_in=20, calibration=50, update_every=10, n_orders=2)
     router = gw.RouterAggregator(experts, GATE, net, SHARED, blocks=blocks, random_state=3).fit(X, Y)
-    assert sum(piece.share for piece in router._pieces) == pytest.approx(1.0)
+    assert sum(piece.share for piece in router._router.pieces) == pytest.approx(1.0)
     np.testing.assert_allclose(router.gate_weights(X).sum(axis=1), 1.0, rtol=1e-9)
     assert np.isfinite(router.predict(X, readout="single")).all()
 
@@ -378,7 +379,7 @@ def test_several_orders_with_experts_that_evolve(net):
 def test_particles_with_static_experts_over_two_orders():
     blocks = Blocks(sigma=0.5, n_orders=2)
     router = gw.RouterAggregator(DESIGN.experts, GATE, Particles(50), blocks=blocks, random_state=3).fit(X, Y)
-    assert sum(piece.share for piece in router._pieces) == pytest.approx(1.0)
+    assert sum(piece.share for piece in router._router.pieces) == pytest.approx(1.0)
     assert router.order_.shape == (2, 150)
 
 

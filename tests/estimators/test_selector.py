@@ -63,7 +63,7 @@ def test_a_fit_can_be_replayed_by_hand(noise, blocks):
     assert sum(selector.blocks_) == 150
     np.testing.assert_array_equal(np.sort(selector.order_), np.arange(150))
     np.testing.assert_allclose(selector.sigma_, sigma, rtol=1e-9)
-    np.testing.assert_allclose(selector.weight_path_, path, rtol=1e-8, atol=1e-14)
+    np.testing.assert_allclose(selector.weights_path_, path, rtol=1e-8, atol=1e-14)
     np.testing.assert_allclose(selector.online_predictions_, online, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(selector.weights_, mean, rtol=1e-9)
     np.testing.assert_allclose(selector.squared_distances_, distances, rtol=1e-8)
@@ -71,7 +71,7 @@ def test_a_fit_can_be_replayed_by_hand(noise, blocks):
     assert (selector.selected_index_, selector.selected_) == (best, POOL[best][0])
     answers = np.array([model.predict(X) for model in models])
     np.testing.assert_allclose(selector.predict(X), mean @ answers, rtol=1e-9)
-    np.testing.assert_allclose(selector.predict(X, readout="selected"), answers[best], rtol=1e-9)
+    np.testing.assert_allclose(selector.predict(X, readout="single"), answers[best], rtol=1e-9)
     assert not hasattr(POOL[0][1], "coef_")  # the user's own are not touched
 
 
@@ -93,7 +93,7 @@ def test_several_orders_share_the_first_block_and_average():
     assert several.order_.shape == (3, 150)
     assert (several.order_[:, :50] == several.order_[0, :50]).all()
     assert len(np.unique(several.order_[:, 50])) > 1
-    paths = several.weight_path_[:, :-1].mean(axis=1)
+    paths = several.weights_path_[:, :-1].mean(axis=1)
     np.testing.assert_allclose(several.weights_, paths.mean(axis=0), rtol=1e-12)
     for i in range(3):
         once = gw.GateSelector(POOL, random_state=2)
@@ -101,7 +101,7 @@ def test_several_orders_share_the_first_block_and_average():
         once.order_ = several.order_[i]
         _, sigma, path, online, _, _ = by_hand(once, [model for _, model in POOL], Gaussian())
         np.testing.assert_allclose(several.sigma_[i], sigma, rtol=1e-9)
-        np.testing.assert_allclose(several.weight_path_[i], path, rtol=1e-8, atol=1e-14)
+        np.testing.assert_allclose(several.weights_path_[i], path, rtol=1e-8, atol=1e-14)
         np.testing.assert_allclose(several.online_predictions_[i], online, rtol=1e-9)
 
 
@@ -112,9 +112,9 @@ def test_no_past_output_moves_when_a_future_response_changes():
     second = gw.GateSelector(POOL, random_state=7).fit(X, changed)
     np.testing.assert_array_equal(first.order_, second.order_)
     np.testing.assert_array_equal(first.sigma_, second.sigma_)
-    np.testing.assert_array_equal(first.weight_path_[:21], second.weight_path_[:21])
+    np.testing.assert_array_equal(first.weights_path_[:21], second.weights_path_[:21])
     np.testing.assert_array_equal(first.online_predictions_[:21], second.online_predictions_[:21])
-    assert np.abs(first.weight_path_[21:] - second.weight_path_[21:]).max() > 1e-6
+    assert np.abs(first.weights_path_[21:] - second.weights_path_[21:]).max() > 1e-6
     np.testing.assert_array_equal(first.candidates_[0][1].coef_, second.candidates_[0][1].coef_)
 
 
@@ -136,7 +136,7 @@ def test_one_candidate_has_all_the_weight():
     assert selector.selected_ == "ridge"
     np.testing.assert_array_equal(selector.weights_, [1.0])
     np.testing.assert_array_equal(selector.squared_distances_, [0.0])
-    np.testing.assert_array_equal(selector.predict(X), selector.predict(X, readout="selected"))
+    np.testing.assert_array_equal(selector.predict(X), selector.predict(X, readout="single"))
 
 
 def test_a_constant_response():
@@ -154,14 +154,14 @@ def test_gate_families_over_known_experts():
     np.testing.assert_allclose(aggregate, np.tensordot(selector.weights_, gates, axes=1), rtol=1e-12)
     experts = gw.expert_matrix(DESIGN.experts, X)
     np.testing.assert_allclose(selector.predict(X), (aggregate * experts).sum(axis=1), rtol=1e-9)
-    np.testing.assert_array_equal(selector.gate_weights(X, "selected"), gates[selector.selected_index_])
+    np.testing.assert_array_equal(selector.gate_weights(X, "single"), gates[selector.selected_index_])
 
 
 def test_fitted_experts_keep_their_fit_and_stay_shared():
     experts = [LinearRegression().fit(X[:40], Y[:40]), KNeighborsRegressor().fit(X[:40], Y[:40]), DESIGN.experts[0]]
     candidates = [gw.GateRegressor(experts, gate, n_starts=2, random_state=0) for gate in GATES]
     selector = gw.GateSelector(candidates, random_state=0).fit(X[40:], Y[40:])
-    assert selector.candidates_[0][1].routed[0] is selector.candidates_[1][1].routed[0]
+    assert selector.candidates_[0][1].experts[0] is selector.candidates_[1][1].experts[0]
     np.testing.assert_allclose(selector.gate_weights(X).sum(axis=1), 1.0, rtol=1e-12)
 
 
@@ -170,7 +170,7 @@ def test_gate_weights_need_gates_over_the_same_experts():
     other = gw.GateRegressor(DESIGN.experts[::-1], GATES[0], n_starts=2, random_state=0)
     with pytest.raises(ValueError, match="the same experts"):
         gw.GateSelector([gate, other], random_state=0).fit(X, Y).gate_weights(X)
-    with pytest.raises(ValueError, match=r"candidates\['mean'\] \(DummyRegressor\) has no gate_weights"):
+    with pytest.raises(ValueError, match=r"the candidate 'mean' \(DummyRegressor\) has no gate_weights"):
         gw.GateSelector([gate, ("mean", DummyRegressor())], random_state=0).fit(X, Y).gate_weights(X)
 
 
@@ -209,12 +209,12 @@ class Fails(RegressorMixin, BaseEstimator):
 @pytest.mark.parametrize(
     ("candidate", "kind", "message"),
     [
-        (Fails("fit"), RuntimeError, r"candidates\['bad'\] \(Fails\) failed to fit 50 rows: no such disk"),
-        (Fails("predict"), RuntimeError, r"candidates\['bad'\] \(Fails\) failed to predict: no such disk"),
-        (Fails("fit", ValueError("odd")), ValueError, r"candidates\['bad'\] \(Fails\) failed to fit 50 rows: odd"),
-        (Fails("", answer=lambda X: np.ones(len(X) - 1)), ValueError, r"candidates\['bad'\].*shape \(100,\)"),
-        (Fails("", answer=lambda X: np.full(len(X), np.nan)), ValueError, r"candidates\['bad'\].*finite numbers"),
-        (Fails("", answer=lambda X: ["a"] * len(X)), ValueError, r"candidates\['bad'\].*return numbers"),
+        (Fails("fit"), OSError, "no such disk\nraised by the candidate 'bad' in its fit to 50 rows"),
+        (Fails("predict"), OSError, "no such disk\nraised by the candidate 'bad'"),
+        (Fails("fit", ValueError("odd")), ValueError, "odd\nraised by the candidate 'bad' in its fit to 50 rows"),
+        (Fails("", answer=lambda X: np.ones(len(X) - 1)), ValueError, r"the candidate 'bad' .*shape \(100,\)"),
+        (Fails("", answer=lambda X: np.full(len(X), np.nan)), ValueError, "the candidate 'bad' .*finite numbers"),
+        (Fails("", answer=lambda X: ["a"] * len(X)), ValueError, "the candidate 'bad' .*return numbers"),
     ],
 )
 def test_an_error_names_the_candidate_at_fault(candidate, kind, message):
@@ -227,9 +227,9 @@ def test_an_error_names_the_candidate_at_fault(candidate, kind, message):
     [
         ([], "candidates must hold at least one"),
         ([("a", Ridge()), ("a", Ridge())], "'a' occurs more than once"),
-        ([("a", Ridge(), 3)], r"pairs \(name, candidate\)"),
+        ([("a", Ridge(), 3)], r"candidates\[0\] must be a model or a pair \(name, model\)"),
         ([Ridge], r"candidates\[0\] must be an instance, as Ridge\(...\)"),
-        ([("a", GATES[0])], r"candidates\['a'\] is a gate without experts; use GateRegressor"),
+        ([("a", GATES[0])], r"candidates\[0\] \('a'\) is a gate without experts; use GateRegressor"),
         ([3.0], r"candidates\[0\] must have predict\(X\) or be a callable"),
     ],
 )
@@ -243,7 +243,7 @@ def test_bad_candidates_are_named(candidates, message):
     [
         ({"y": np.where(np.arange(150) == 3, np.nan, Y)}, "NaN"),
         ({"y": np.where(np.arange(150) == 3, np.inf, Y)}, "infinity"),
-        ({"X": np.full((150, 2), np.nan)}, r"candidates\['line'\] \(LinearRegression\) failed .*NaN"),
+        ({"X": np.full((150, 2), np.nan)}, r"NaN(.|\n)*raised by the candidate 'line' in its fit"),
         ({"blocks": Blocks(burn_in=149)}, "at least 2 rows"),
         ({"blocks": Blocks(burn_in=0)}, "burn_in may be 0"),
         ({"blocks": Blocks(projection=0.2)}, r"blocks.projection must be None for a selection, not 0.2"),
@@ -284,8 +284,17 @@ def test_a_wrong_readout_and_an_unfitted_selector():
     selector = gw.GateSelector(POOL, random_state=0)
     with pytest.raises(Exception, match="not fitted"):
         selector.predict(X)
-    with pytest.raises(ValueError, match="readout must be 'aggregate' or 'selected', not 'single'"):
-        selector.fit(X, Y).predict(X, readout="single")
+    with pytest.raises(ValueError, match="readout must be 'aggregate' or 'single', not 'best'"):
+        selector.fit(X, Y).predict(X, readout="best")
+
+
+def test_old_words_are_answered_by_the_new_ones():
+    selector = gw.GateSelector(POOL, random_state=0).fit(X, Y)
+    with pytest.raises(ValueError, match="the readout 'selected' is now called 'single'"):
+        selector.predict(X, readout="selected")
+    with pytest.raises(AttributeError, match="weight_path_ is now called weights_path_"):
+        selector.weight_path_  # noqa: B018
+    assert not hasattr(selector, "weight_path_")
 
 
 def test_clone_pickle_and_cross_validation():

@@ -23,7 +23,7 @@ from gatewise.shared import (
     PolynomialBasis,
     SieveSearch,
     SplineBasis,
-    Threshold,
+    ThresholdSearch,
 )
 
 DESIGN = SHARED_DESIGNS["simple-shared"]
@@ -45,7 +45,7 @@ def explained(estimator):
     [gw.SharedRoutedRegressor(method=m) for m in ("joint", "two-stage", "two-stage-plain", "pure")]
     + [
         gw.SharedRoutedRegressor(ridge=0.01),
-        gw.SharedRoutedRegressor(partition=Threshold(0, coordinates="moving", grid=20)),
+        gw.SharedRoutedRegressor(partition=ThresholdSearch(0, coordinates="moving", grid=20)),
     ],
     expected_failed_checks=explained,
 )
@@ -105,7 +105,7 @@ def test_two_stage_equals_joint_and_pure_has_no_shared_part():
 )
 @pytest.mark.parametrize("coordinates", ["fixed", "moving"])
 def test_any_basis_or_transformer_serves_both_sides(basis, coordinates):
-    partition = Threshold(0, grid=15, coordinates=coordinates)
+    partition = ThresholdSearch(0, grid=15, coordinates=coordinates)
     model = gw.SharedRoutedRegressor(basis, [basis, ConstantBasis()], partition).fit(X, Y)
     assert np.isfinite(model.predict(X)).all()
     copy = clone(model)
@@ -116,7 +116,9 @@ def test_any_basis_or_transformer_serves_both_sides(basis, coordinates):
 
 def test_moving_coordinates_follow_the_formula():
     model = gw.SharedRoutedRegressor(
-        SLOPE, FourierBasis(2, low=0.0, high=1.0), Threshold(0, grid=(0.3, 0.5, 0.7), coordinates="moving", n_jobs=2)
+        SLOPE,
+        FourierBasis(2, low=0.0, high=1.0),
+        ThresholdSearch(0, grid=(0.3, 0.5, 0.7), coordinates="moving", n_jobs=2),
     ).fit(X, Y)
     x, best = X[:, 0], np.inf
     for c in (0.3, 0.5, 0.7):
@@ -135,7 +137,7 @@ def test_three_regions_are_found(coordinates):
     rng = np.random.default_rng(1)
     x = rng.uniform(size=(900, 1))
     y = x[:, 0] + np.choose(np.searchsorted([0.3, 0.7], x[:, 0]), [0.0, 1.0, -1.0]) + 0.1 * rng.normal(size=900)
-    partition = Threshold(0, n_regions=3, grid=60, coordinates=coordinates)
+    partition = ThresholdSearch(0, n_regions=3, grid=60, coordinates=coordinates)
     model = gw.SharedRoutedRegressor(SLOPE, ConstantBasis(), partition).fit(x, y)
     np.testing.assert_allclose(model.thresholds_, [0.3, 0.7], atol=0.02)
     assert model.shared_coef_[0] == pytest.approx(1.0, abs=0.1)
@@ -145,7 +147,7 @@ def test_three_regions_are_found(coordinates):
 def test_features_are_named_by_the_columns_of_a_frame():
     frame = pd.DataFrame({"noise": np.zeros(600) + np.arange(600) % 7, "x": X[:, 0]})
     model = gw.SharedRoutedRegressor(
-        PolynomialBasis(1, feature="x"), FourierBasis(3, feature="x", low=0.0, high=0.5), Threshold("x")
+        PolynomialBasis(1, feature="x"), FourierBasis(3, feature="x", low=0.0, high=0.5), ThresholdSearch("x")
     ).fit(frame, Y)
     plain = gw.SharedRoutedRegressor(SLOPE, WAVES, "threshold").fit(X, Y)
     np.testing.assert_allclose(model.predict(frame), plain.predict(X), atol=1e-9)
@@ -170,7 +172,7 @@ def test_sieve_sizes_are_chosen_per_component(criterion):
         PolynomialBasis(2, feature=0), FourierBasis(3, low=0.0, high=0.5), regions
     ).fit(x, y)
     assert ((model.predict(x) - truth_like.predict(x)) ** 2).mean() < 0.002
-    found = clone(model).set_params(partition=Threshold(0, grid=40)).fit(x, y)
+    found = clone(model).set_params(partition=ThresholdSearch(0, grid=40)).fit(x, y)
     assert found.thresholds_[0] == pytest.approx(0.5, abs=0.03)
 
 
@@ -245,19 +247,21 @@ class TestBadInput:
         self.fails("whole numbers from 0 on", partition=lambda X: X[:, 0])
         self.fails("must give shape", partition=lambda X: X)
         self.fails("partition must be 'threshold'", partition="median")
-        self.fails("partition must be 'threshold', a Threshold", partition=3)
+        self.fails("partition must be 'threshold', a ThresholdSearch", partition=3)
 
     def test_thresholds(self):
         rows = np.column_stack([np.full(600, 2.0), X[:, 0]])
         self.fails("feature 0 is constant", rows=rows, partition="threshold")
-        self.fails("is not a column of X", partition=Threshold("income"))
-        self.fails("feature must be a whole number from 0 to 0", partition=Threshold(3))
-        self.fails("no threshold on the grid leaves", partition=Threshold(0, grid=(-1.0, 0.0)))
-        self.fails("no threshold on the grid leaves", partition=Threshold(0, grid=(-1.0, 0.0), coordinates="moving"))
+        self.fails("is not a column of X", partition=ThresholdSearch("income"))
+        self.fails("feature must be a whole number from 0 to 0", partition=ThresholdSearch(3))
+        self.fails("no threshold on the grid leaves", partition=ThresholdSearch(0, grid=(-1.0, 0.0)))
+        self.fails(
+            "no threshold on the grid leaves", partition=ThresholdSearch(0, grid=(-1.0, 0.0), coordinates="moving")
+        )
         self.fails("no threshold on the grid", rows=X[:12], y=Y[:12], partition="threshold")
         self.fails("one basis for each of 2 regions, not 3", partition="threshold", routed=[WAVES] * 3)
         with pytest.raises(ValueError, match="coordinates must be"):
-            Threshold(0, coordinates="polar")
+            ThresholdSearch(0, coordinates="polar")
 
     def test_numbers(self):
         bad = X.copy()

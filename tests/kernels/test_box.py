@@ -18,7 +18,7 @@ def test_theta_and_its_gradient(position, radius):
     np.testing.assert_allclose(theta, radius * ratio, rtol=1e-12, atol=1e-14 * radius)
     grad = np.cos(np.arange(theta.size)).reshape(theta.shape)
     expected = 0.5 * radius * (1.0 - ratio**2) * grad - ratio
-    np.testing.assert_allclose(box.pull(theta, grad), expected, rtol=1e-9, atol=1e-12 * radius)
+    np.testing.assert_allclose(box.position_gradient(theta, grad), expected, rtol=1e-9, atol=1e-12 * radius)
 
 
 @given(arrays(np.float64, (3, 2, 9), elements=st.floats(-8.0, 8.0)))

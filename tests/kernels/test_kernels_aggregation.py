@@ -58,7 +58,7 @@ def check_all(tables, residual, gates, noise, code, df, log_prior=None, sigma=No
     assert (winner, least) == (np.argmin(squares), squares.min())
     sigma = np.sqrt(np.clip(squares, 0.2**2, 2.0)) if sigma is None else sigma
     weights, log_z = oracle.aggregate(residual, sigma, noise.log_density, log_prior)
-    setting = kernels.setting(len(residual), sigma, log_prior, code, df)
+    setting = kernels.weight_rule(len(residual), sigma, log_prior, code, df)
     swept = kernels.sweep(tables, setting)
     close(swept.log_z, log_z)
     close(swept.residual, (weights[:, :n] * residual).sum(axis=0))
@@ -142,7 +142,7 @@ def test_odd_sizes(sizes, n):
         tables = product_tables(oracle.lay_out(scores, k < M), None, y, F, k)
         close(kernels.mean_square(tables), np.mean(residual**2, axis=1))
         weights, log_z = oracle.aggregate(residual, 0.7, Gaussian().log_density, None)
-        setting = kernels.setting(len(residual), 0.7, None, GAUSSIAN, 0.0)
+        setting = kernels.weight_rule(len(residual), 0.7, None, GAUSSIAN, 0.0)
         swept = kernels.sweep(tables, setting)
         close(swept.log_z, log_z)
         close(swept.residual, (weights[:, :n] * residual).sum(axis=0))
@@ -185,7 +185,7 @@ def change_point(n=400, sigma=0.02):
 def test_change_point_with_low_noise(sigma):
     tables, residual = change_point()
     n = residual.shape[1]
-    setting = kernels.setting(len(residual), sigma, None, GAUSSIAN, 0.0)
+    setting = kernels.weight_rule(len(residual), sigma, None, GAUSSIAN, 0.0)
     weights, log_z = oracle.aggregate(residual, sigma, Gaussian().log_density)
     swept = kernels.sweep(tables, setting)
     close(swept.log_z, log_z)
@@ -197,7 +197,7 @@ def test_change_point_with_low_noise(sigma):
 def test_skipping_changes_nothing():
     tables, residual = change_point()
     n = residual.shape[1]
-    setting = kernels.setting(len(residual), 0.1, None, GAUSSIAN, 0.0)
+    setting = kernels.weight_rule(len(residual), 0.1, None, GAUSSIAN, 0.0)
     results = []
     for weighing in (setting, setting._replace(margin=np.inf)):
         swept = kernels.sweep(tables, weighing)
@@ -215,7 +215,7 @@ def test_threads_change_no_bit(case, monkeypatch):
     tables, residual, _ = case(3, 2, n=50)
     assert len(threads.cut(count_units(tables), residual.size)) > 1
     sigma = np.sqrt(kernels.mean_square(tables))
-    setting = kernels.setting(len(residual), sigma, None, STUDENT_T, 6.0)
+    setting = kernels.weight_rule(len(residual), sigma, None, STUDENT_T, 6.0)
 
     def everything(n_threads):
         swept = kernels.sweep(tables, setting, n_threads)
@@ -249,10 +249,10 @@ def test_a_strip_that_rises_within_a_look_is_not_skipped():
     offset = float(Gaussian().log_density(0.0)) - np.log(sigma)
     F = np.tile([sigma * np.sqrt(2.0 * offset), 0.0], (n, 1))  # log weights of the first stay, of the other rise
     tables = explicit_tables(theta, np.ones((n, 1)), np.zeros(n), F, 2)
-    setting = kernels.setting(size, sigma, None, GAUSSIAN, 0.0)
+    setting = kernels.weight_rule(size, sigma, None, GAUSSIAN, 0.0)
     prior = np.where(np.arange(size) < size // 2, 0.0, -setting.margin - 3.0)
     swept, full = (
-        kernels.sweep(tables, kernels.setting(size, sigma, prior, GAUSSIAN, 0.0, margin))
+        kernels.sweep(tables, kernels.weight_rule(size, sigma, prior, GAUSSIAN, 0.0, margin))
         for margin in (setting.margin, np.inf)
     )
     assert abs(full.residual[0]) > 0.9 * F[0, 0]
@@ -266,7 +266,7 @@ def test_a_response_beyond_every_density(n_threads):
     theta, F = np.zeros((70, 1, 1)), np.ones((3, 2))
     tables = explicit_tables(theta, np.ones((3, 1)), np.array([0.0, 1e200, 0.0]), F, 2)
     for code in (GAUSSIAN, STUDENT_T):
-        swept = kernels.sweep(tables, kernels.setting(70, 1.0, None, code, 6.0), n_threads)
+        swept = kernels.sweep(tables, kernels.weight_rule(70, 1.0, None, code, 6.0), n_threads)
         assert not np.isfinite(swept.log_z[2:]).any()
 
 

@@ -48,13 +48,13 @@ def test_parameters_lie_in_twice_the_box_and_dummies_are_never_selected(d, n_exp
     assert model.theta.shape == (n_experts - 1, d + 1)
     used = k * cells_per_side(n_experts, d, k) ** d
     assert model.gate.active(grid(d, 15), model.theta).max() < used
-    assert all(expert.value == 0.0 for expert in model.routed[used:])
+    assert all(expert.value == 0.0 for expert in model.experts[used:])
 
 
 def test_only_copies_of_one_centre_are_active_off_the_borders():
     model = nearest_center_moe(bump, 32, 2, k=2)
     X = np.random.default_rng(0).uniform(size=(500, 2))
-    values = np.array([expert.value for expert in model.routed])
+    values = np.array([expert.value for expert in model.experts])
     chosen = values[model.gate.active(X, model.theta)]
     np.testing.assert_array_equal(chosen[:, 0], chosen[:, 1])
     np.testing.assert_allclose(model.gate_weights(X).max(axis=1), 0.5)
@@ -72,5 +72,5 @@ def test_bad_requests_are_named():
         nearest_center_moe(ramp, 4, 1, k=5)
     with pytest.raises(ValueError, match="radius must be a finite number above 0"):
         nearest_center_moe(ramp, 4, 1, radius=0.0)
-    with pytest.raises(ValueError, match=r"h \(<lambda>\) must return shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"the function h must return shape \(4,\)"):
         nearest_center_moe(lambda X: X, 4, 1)

@@ -5,6 +5,7 @@ import math
 import torch
 
 from gatewise import nn
+from gatewise.nn.fused.row_plan import BLOCK, capacity, RowPlan
 
 
 def ranked(values):
@@ -142,3 +143,33 @@ def layer(module, x):
         outputs.append(y)
     width = max((y.shape[0] for y in outputs if y.ndim), default=x.shape[1])
     return torch.stack([y.expand(width) for y in outputs])
+
+
+def sorted_plan(indices, n_experts):
+    """The plan of the fused layer by torch's stable sort: indices (T, K), those outside 0..M-1 are dropped."""
+    labels = torch.where((indices < 0) | (indices > n_experts), n_experts, indices).flatten()
+    experts, order = torch.sort(labels, stable=True)
+    counts = torch.zeros(n_experts + 1, dtype=torch.int64, device=labels.device)
+    counts.scatter_add_(0, labels, torch.ones_like(labels))
+    padded = (counts + BLOCK - 1) // BLOCK * BLOCK
+    starts = padded.cumsum(0) - padded  # (M + 1,)
+    size = capacity(labels.numel(), n_experts)
+    place = (
+        torch.arange(labels.numel(), device=labels.device) - (counts.cumsum(0) - counts)[experts] + starts[experts]
+    )
+    place = torch.where(experts < n_experts, place, size)  # the dropped ones go behind the end
+    rows = torch.full((size + 1,), -1, dtype=torch.int32, device=labels.device)
+    rows[place] = order.to(torch.int32)
+    positions = rows.new_empty(labels.numel())
+    positions[order] = torch.where(experts < n_experts, place, -1).to(torch.int32)
+    ends = (padded.cumsum(0) // BLOCK)[:n_experts]
+    tiles = torch.arange(size // BLOCK, device=labels.device)
+    owner = torch.searchsorted(ends, tiles, right=True).clamp(max=n_experts - 1)
+    return RowPlan(
+        rows[:size],
+        positions.view(indices.shape),
+        starts[:n_experts].to(torch.int32),
+        counts[:n_experts].to(torch.int32),
+        owner.to(torch.int32),
+        ends[-1:].to(torch.int32),
+    )

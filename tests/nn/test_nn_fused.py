@@ -1,6 +1,6 @@
 """The fused GPU layer: its plan everywhere; its kernels where there is a GPU, or Triton's interpreter.
 
-``TRITON_INTERPRET=1 pytest tests/test_nn_fused.py -W ignore::DeprecationWarning`` runs the kernels without a GPU,
+``TRITON_INTERPRET=1 pytest tests/nn/test_nn_fused.py -W ignore::DeprecationWarning`` runs the kernels without a GPU,
 where Triton is installed and NumPy is old enough for its interpreter (Triton 3.6: 2.2 is).
 """
 
@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch")
 
 from gatewise.nn.fused import can_fuse, fused_swiglu
 from gatewise.nn.fused.backend import INTERPRETED, triton
-from gatewise.nn.fused.row_plan import BLOCK, capacity, sorted_plan
+from gatewise.nn.fused.row_plan import BLOCK, capacity
+from tests.nn_naive import sorted_plan
 
 ON_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 DEVICE = "cuda" if ON_GPU else "cpu"

@@ -21,15 +21,16 @@ def test_candidates_are_the_papers_classes():
 
 def test_a_row_is_the_mean_of_its_samples():
     rows = selection.run((60,), reps=3, seed=9)
-    runs = np.array([selection.replicate("quadratic", 60, r, 9) for r in range(3)])
+    runs = [selection.replicate("quadratic", 60, r, 9) for r in range(3)]
+    risks, chosen = np.array([run["risks"] for run in runs]), [run["chosen"] for run in runs]
     row = rows[1]
     assert (row.design, row.n, row.reps) == ("quadratic", 60, 3)
-    np.testing.assert_allclose(list(row.risks.values()), runs[:, :3].mean(axis=0), rtol=1e-12)
-    chosen = runs[:, 5].astype(int)
-    selected = runs[np.arange(3), chosen]
+    np.testing.assert_allclose(list(row.risks.values()), risks.mean(axis=0), rtol=1e-12)
+    selected = risks[np.arange(3), chosen]
     assert row.selected == pytest.approx(selected.mean())
     assert row.ratio == pytest.approx(selected.mean() / min(row.risks.values()))
-    assert row.oracle_ratio == pytest.approx(selected.mean() / runs[:, :3].min(axis=1).mean())
+    assert row.oracle_ratio == pytest.approx(selected.mean() / risks.min(axis=1).mean())
+    assert row.aggregate == pytest.approx(np.mean([run["aggregate"] for run in runs]))
     assert [row.picked[name] for name in selection.CLASSES] == np.bincount(chosen, minlength=3).tolist()
     assert sum(row.weights.values()) == pytest.approx(1.0)
 

@@ -6,12 +6,13 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
+import gatewise as gw
 from gatewise.backends import processes
 from gatewise.paper import rates, table1
 from gatewise.paper.designs import DESIGNS
 from gatewise.paper.published import judge, off, PUBLISHED, stated
 from gatewise.paper.runner import Runner
-from gatewise.paper.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, Row, SETTINGS, STATED
+from gatewise.paper.table1 import ALL_ROWS, COMMON, KERNEL_ROWS, SETTINGS, STATED, Table1Row
 from gatewise.paper.table1_gates import GATES, KERNELS, NetGate, NETS, QUADRATIC
 
 
@@ -66,6 +67,21 @@ def test_a_replication_replayed_by_hand(setting, by_hand):
         np.testing.assert_allclose(ours[readout], errors, rtol=1e-9)
 
 
+def test_the_table_learns_what_the_router_learns():
+    """The router takes rows in a random order; put there, the rows of a sample are taken as they were drawn."""
+    design, net, n = DESIGNS["quadratic"], NETS["quadratic", "linear"], 200
+    sample = table1.draw(design, n, 0, 3)
+    learned = table1.learn_net(net, sample, SETTINGS["thirds"], design.noise_sd)
+    weights = learned.weights(sample.X)
+    placed = np.argsort(np.random.default_rng(5).permutation(n))
+    blocks = gw.Blocks(burn_in=66, calibration=67, sigma_bounds=(1e-3 * design.noise_sd, 1e3 * design.noise_sd))
+    router = gw.RouterAggregator(design.experts, net.gate, net.net(), blocks=blocks, random_state=5)
+    router.fit(sample.X[placed], sample.y[placed])
+    assert (sample.X[placed][router.order_] == sample.X).all()
+    np.testing.assert_allclose(router.gate_weights(sample.X), weights, rtol=1e-12)
+    np.testing.assert_allclose(router.theta_, learned.nearest(sample.X, sample.F, weights), rtol=1e-12)
+
+
 def test_every_setting_is_replayed():
     marks = test_a_replication_replayed_by_hand.pytestmark[0].args[1]
     assert {setting for setting, _ in marks} == set(SETTINGS)
@@ -97,7 +113,7 @@ def paper_rows(scale=1.0):
     rows = []
     for (design, gate, n), cell in PUBLISHED.items():
         setting, readout = (ALL_ROWS, "erm") if gate == "kernel" else STATED[design]
-        row = Row(
+        row = Table1Row(
             design, gate, n, readout, cell["l1"].mean * scale, 0.02, cell["l2"].mean * scale, 0.01, 100, setting
         )
         rows.append(row)
@@ -125,7 +141,7 @@ def test_a_wrong_order_is_seen():
 
 
 def test_off_counts_both_runs_errors():
-    row = Row("linear", "kernel", 200, "erm", 0.211 + 0.02, 0.03, 0.026, 0.013, 25, ALL_ROWS)
+    row = Table1Row("linear", "kernel", 200, "erm", 0.211 + 0.02, 0.03, 0.026, 0.013, 25, ALL_ROWS)
     expected = 0.02 / np.sqrt(0.03**2 / 25 + 0.052**2 / 100)
     assert off(row, "l1").in_se == pytest.approx(expected)
     assert off(row, "l1").matches
@@ -144,7 +160,9 @@ def test_nothing_is_run_twice():
     wanted = table1.stated_and_common()
     assert len(set(wanted)) == len(wanted) == 26
     for choices in (STATED, COMMON):
-        rows = [Row(c.design, c.gate, c.n, r, 0, 0, 0, 0, 2, c.setting) for c in wanted for r in readouts(c.gate)]
+        rows = [
+            Table1Row(c.design, c.gate, c.n, r, 0, 0, 0, 0, 2, c.setting) for c in wanted for r in readouts(c.gate)
+        ]
         assert len(table1.select(rows, choices)) == 30
         assert len(stated(table1.select(rows, choices), choices)) == 18
 

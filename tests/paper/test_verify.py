@@ -9,7 +9,7 @@ import pytest
 
 from gatewise import nearest_center_moe, theory
 from gatewise.paper.verify import CHECKS, run_check, select_checks
-from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
 from gatewise.paper.verify.check_shared import _series
 
 PAPER_LABELS = re.compile(r"^(prop|thm|lem|lemma|exa|ex|remark|cor|pro|eq):")
@@ -20,8 +20,10 @@ def coarse(h, n_experts, d, k):
     return nearest_center_moe(h, max(k, 2, n_experts // 2**d), d, k)
 
 
-def no_learning(start, log_density):
-    return np.full(log_density.shape, 1 / log_density.shape[1]), start
+def no_learning(log_density, log_prior=None):
+    """Weights that stay equal, in the place of AFTER's path (T + 1, S)."""
+    T, S = log_density.shape
+    return np.full((T + 1, S), 1 / S)
 
 
 # One deliberately broken version per check, by the name of its function.
@@ -37,14 +39,14 @@ BROKEN = {
     "softmax_packing": {"least": lambda reach: 0.25},
     "topk_jumps": {"sparse": False},
     "topk_cover": {"coarser": 300.0},
-    "after_oracle": {"weigh": lambda log_density: np.full(log_density.shape, 1 / log_density.shape[1])},
-    "scale_calibration": {"estimate": lambda residuals: np.abs(residuals).mean(axis=-1)},
-    "moving_experts": {"share": 0.5},
+    "after_oracle": {"weigh": no_learning},
+    "scale_calibration": {"estimate": lambda residuals, low, high: np.abs(residuals).mean(axis=0)},
+    "moving_experts": {"factor": 0.5},
     "divergence": {"factor": 1.1},
     "cross_entropy": {"fit": lambda features, labels: np.zeros((2, 2))},
     "concentration": {"used": lambda n: 100},
-    "dense_oracle": {"posterior": no_learning},
-    "sparse_oracle": {"posterior": no_learning},
+    "dense_oracle": {"weigh": no_learning},
+    "sparse_oracle": {"weigh": no_learning},
     "relative_derivative": {"factor": 0.25},
     "continuity": {"modulus": lambda distance, *numbers: distance},
     "realised_regions": {"intercept": 1.0},
@@ -128,7 +130,7 @@ def test_the_command_prints_a_table_and_writes_json(command, tmp_path):
 
 
 def test_a_claim_that_fails_is_exit_code_one(command, monkeypatch):
-    broken = Check("thm:broken", "nothing", "0 = 1", lambda rng, quick: Outcome("0", False))
+    broken = Check("thm:broken", "nothing", "0 = 1", lambda rng, quick: CheckOutcome("0", False))
     monkeypatch.setattr("gatewise.paper.verify.CHECKS", (broken,))
     code, out, _ = command("--quick")
     assert code == 1

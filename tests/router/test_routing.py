@@ -279,7 +279,7 @@ class TestMixing:
     def test_blocks_of_rows_change_nothing(self, data, monkeypatch):
         forecasts, y, weight = data
         one = mix(forecasts, y, np.zeros(5), Gaussian(), weight, [np.arange(40)])
-        monkeypatch.setattr("gatewise.router.mixing.BLOCK", 35)
+        monkeypatch.setattr("gatewise.aggregation.weights.BLOCK_NUMBERS", 35)
         two = mix(forecasts, y, np.zeros(5), Gaussian(), weight, [np.arange(40)])
         np.testing.assert_allclose(one.shares, two.shares)
 

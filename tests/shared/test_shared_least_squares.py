@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.shared.least_squares import (
+    AdditiveProblem,
     factorize,
     FITS,
     joint_fit,
     plain_two_stage_fit,
-    Problem,
     pure_fit,
     two_stage_fit,
 )
@@ -25,7 +25,7 @@ def make_problem(seed=0, n=120, p_s=3, p_r=(2, 4, 3), intercepts=True):
     if intercepts:
         S = np.column_stack([np.ones(n), S])
         routed = tuple(np.column_stack([np.ones(len(R)), R]) for R in routed)
-    return Problem(S, routed, rows, rng.normal(size=n) + 3 * labels)
+    return AdditiveProblem(S, routed, rows, rng.normal(size=n) + 3 * labels)
 
 
 def full_design(problem):

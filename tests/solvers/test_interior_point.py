@@ -9,17 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from gatewise.solvers import interior_point
-from gatewise.solvers.interior_point import Quadratic, simplex_gap, State
+from gatewise.solvers.interior_point import CentralPoint, QuadraticObjective, simplex_gap
 
 
-def never(gap: float, value: float) -> bool:
-    return False
-
-
-def random_problem(seed: int, M: int, C: int, rank: int) -> Quadratic:
+def random_problem(seed: int, M: int, C: int, rank: int) -> QuadraticObjective:
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(rank, M * C))
-    return Quadratic(root.T @ root, rng.normal(size=(M, C)), 0.0)
+    return QuadraticObjective(root.T @ root, rng.normal(size=(M, C)), 0.0)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -33,7 +29,7 @@ def test_gap_is_the_largest_gain_over_the_vertices(seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1), rank=st.integers(0, 6))
 def test_any_rank_and_a_linear_term_of_its_own(seed: int, rank: int) -> None:
     problem = random_problem(seed, 3, 2, rank)
-    state, taken = interior_point.run(problem, lambda gap, value: gap <= 1e-10, 60)
+    state, taken = interior_point.run(problem, 0.0, 1e-10, 60)
     assert taken < 40
     assert simplex_gap(state.gradient, state.theta) <= 1e-10
     np.testing.assert_allclose(state.theta.sum(axis=0), 1.0, atol=1e-12)
@@ -46,7 +42,9 @@ def test_end_of_the_path_agrees_with_slsqp(seed: int) -> None:
 
     def value(x: np.ndarray) -> float:
         theta = x.reshape(3, 4)
-        return interior_point.value_at(problem, State(theta, theta, interior_point.gradient_at(problem, theta)))
+        return interior_point.value_at(
+            problem, CentralPoint(theta, theta, interior_point.gradient_at(problem, theta))
+        )
 
     sums = np.tile(np.eye(4), 3)
     rival = minimize(
@@ -57,17 +55,17 @@ def test_end_of_the_path_agrees_with_slsqp(seed: int) -> None:
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    state, _ = interior_point.run(problem, lambda gap, value: gap <= 1e-12, 60)
+    state, _ = interior_point.run(problem, 0.0, 1e-12, 60)
     assert interior_point.value_at(problem, state) == pytest.approx(rival.fun, abs=1e-7)
 
 
 def test_a_run_without_end_stops_at_rounding() -> None:
-    _, taken = interior_point.run(random_problem(0, 3, 4, 12), never, 1000)
+    _, taken = interior_point.run(random_problem(0, 3, 4, 12), 0.0, 0.0, 1000)
     assert taken < 100
 
 
 def test_a_matrix_without_factor_ends_the_path() -> None:
-    bad = Quadratic(-np.eye(4) * 1e9, np.zeros((2, 2)), 0.0)
-    state, taken = interior_point.run(bad, never, 10)
+    bad = QuadraticObjective(-np.eye(4) * 1e9, np.zeros((2, 2)), 0.0)
+    state, taken = interior_point.run(bad, 0.0, 0.0, 10)
     assert taken == 0
     np.testing.assert_array_equal(state.theta, 0.5)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import as_count, as_positive
 
 
@@ -52,9 +53,7 @@ class Blocks:
         if self.sigma is not None:
             as_positive(self.sigma, "sigma")
         if self.sigma_bounds is not None:
-            low, high = (as_positive(bound, "sigma_bounds") for bound in self.sigma_bounds)
-            if low > high:
-                raise ValueError(f"sigma_bounds must be (low, high) with low <= high, not {self.sigma_bounds}")
+            check_bounds(self.sigma_bounds, "sigma_bounds")
         if self.update_every is not None:
             as_count(self.update_every, "update_every")
         as_count(self.n_snapshots, "n_snapshots")

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gatewise.aggregation.weights import cumulate
 from gatewise.arrays import Floats, Integers
 from gatewise.noise import Noise
 
@@ -32,14 +33,12 @@ def log_weight_path(
 
     log w_t = log prior + sum_{u < t} {log h(residual_u / sigma) - log sigma}.
     """
-    path = np.empty((residual.shape[0], residual.shape[1] + 1))
-    path[:, 0] = -np.log(n_candidates) if log_prior is None else log_prior[candidates]
+    prior = np.full(len(candidates), -np.log(n_candidates)) if log_prior is None else log_prior[candidates]
     scale = (sigma[candidates] if sigma.size > 1 else np.full(len(candidates), sigma[0]))[:, None]
     density = noise.log_density(residual / scale)
     if np.isnan(density).any():
         raise ValueError("noise must return log densities, but it returned a NaN")
-    path[:, 1:] = np.maximum(density, FLOOR) - np.log(scale)
-    return np.asarray(np.cumsum(path, axis=1, out=path))
+    return cumulate(prior, np.maximum(density, FLOOR) - np.log(scale), axis=1)
 
 
 def sweep(

@@ -13,17 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
+from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
-from gatewise.noise import as_noise, DoubleExponential, Gaussian, LogDensity, Noise, StudentT
+from gatewise.losses import noise_code
+from gatewise.noise import as_noise, LogDensity, Noise
+from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
 
 
-class Aggregation(NamedTuple):
+class NetRun(NamedTuple):
     """What step (e) leaves behind; n observations, S candidates.
 
     predictions (n,): online, each before its response was seen; log_z (n + 1,): log normalisers, log_z[t] of the
@@ -51,12 +53,9 @@ def calibrate(
 
     sigma_s^2 = Pi_[low^2, high^2](mean_t (y_t - f(x_t; theta_s))^2).
     """
-    low, high = bounds
-    if not 0.0 < low <= high < np.inf:
-        raise ValueError(f"bounds must satisfy 0 < low <= high < inf for the noise scale; got ({low}, {high})")
+    low, high = check_bounds(bounds)
     sigma = _mean_square(_tables(candidates, features, y, F), candidates.size, n_threads)
-    np.sqrt(sigma, out=sigma)
-    return np.clip(sigma, low, high, out=sigma)
+    return clip_scale(np.sqrt(sigma, out=sigma), low, high)
 
 
 def aggregate(
@@ -69,7 +68,7 @@ def aggregate(
     log_prior: Floats | None = None,
     edges: Sequence[int] | None = None,
     n_threads: int = 1,
-) -> Aggregation:
+) -> NetRun:
     """Weigh the candidates by their predictive densities, row after row; step (e).
 
     sigma (S,) or one number for all. log_prior (S,), -inf to exclude a candidate; uniform when None. edges
@@ -79,20 +78,20 @@ def aggregate(
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
     cuts = _check_edges(edges, len(y))
     family = as_noise(noise)
-    code = _code(family)
+    code = noise_code(family)
     if isinstance(tables, BlockTables) or code is None:
         rest = (scales, prior, family)
         residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
         means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, top, log_mass, cuts)
     else:
-        setting = compiled.setting(candidates.size, scales, prior, *code)
+        setting = compiled.weight_rule(candidates.size, scales, prior, *code)
         swept = compiled.sweep(tables, setting, n_threads)
         residual, top, log_mass, log_weights, _ = swept
         means = compiled.mean_weights(tables, setting, swept, cuts, n_threads)
     log_z = top + log_mass
     if not np.isfinite(log_z).all():
         raise ValueError("y is so far from every candidate, in units of sigma, that its density overflows; rescale y")
-    return Aggregation(y - residual, log_z, log_weights, means)
+    return NetRun(y - residual, log_z, log_weights, means)
 
 
 def project_l2(
@@ -176,15 +175,6 @@ def effective_number(log_weights: Floats) -> float:
     step = 2**20  # no second array of size S
     parts = (np.exp(2.0 * log_weights[i : i + step]).sum() for i in range(0, len(log_weights), step))
     return float(1.0 / sum(parts))
-
-
-def _code(noise: Noise) -> tuple[int, float] | None:
-    """How the kernels know a family; None when they do not."""
-    if isinstance(noise, Gaussian):
-        return GAUSSIAN, 0.0
-    if isinstance(noise, DoubleExponential):
-        return DOUBLE_EXPONENTIAL, 0.0
-    return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
 
 
 def _blocks(tables: Tables | BlockTables) -> blockwise.Blocks:

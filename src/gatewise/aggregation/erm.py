@@ -1,41 +1,20 @@
 """Least squares over gates (`prop:supp-erm-subgaussian`): over a net exactly, over a box by many local searches.
 
 Over a box the problem is not convex, and the proposition supposes its minimum found; what many starts agree on is the
-best evidence that it was. A kernel gate's problem is convex: see `simplex_ls`.
+best evidence that it was. A kernel gate's problem is convex: see `solvers.simplex_least_squares`.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
+from numpy.typing import ArrayLike
 
 from gatewise.aggregation.engine import project_l2
 from gatewise.aggregation.gate_candidates import gate_candidates
 from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
-from gatewise.kernels import linear_softmax
 from gatewise.nets import Net
-
-SAME = 1e-6  # optima whose errors differ by less, relative to the responses' variation, count as one
-
-
-class LeastSquares(NamedTuple):
-    """theta (M-1, p) with the smallest mean squared error found, and what the other starts led to.
-
-    ``optima`` (L, M-1, p) are the distinct local optima, best first, with errors ``mses`` (L,) and the number of
-    starts that ended in each, ``hits`` (L,); ``gap`` is the second error minus the first, infinite when there is
-    but one optimum. Optima are told apart by their errors: parameters of one predictor may differ.
-    """
-
-    theta: Floats
-    mse: float
-    optima: Floats
-    mses: Floats
-    hits: NDArray[np.intp]
-    gap: float
-    n_starts: int
+from gatewise.solvers.local_descent import descend_from, LeastSquares
 
 
 class NetLeastSquares(NamedTuple):
@@ -102,53 +81,7 @@ def least_squares(
     rng = np.random.default_rng(rng)
     starts = rng.uniform(-radius, radius, (as_count(n_starts, "n_starts"), *shape))
     starts[0] = 0.0
-    with threadpool_limits(1, "blas"):  # the searches' matrices are tiny: more threads only wait for each other
-        found = [descend(start, features, y, F, radius) for start in starts]
-    return _summary(np.array([theta for theta, _ in found]), np.array([mse for _, mse in found]), float(y.var()))
-
-
-def mse_and_grad(theta: Floats, features: Floats, y: Floats, F: Floats) -> tuple[float, Floats]:
-    """The mean squared error of one dense softmax gate and its gradient, (M-1, p).
-
-    d/ds_m of (y - f)^2 is -2 (y - f) g_m (F_m - f). For one candidate at many rows; for many candidates see
-    `kernels.gradient`, whose vectors run over candidates.
-    """
-    weights = np.empty((1, *F.shape))
-    linear_softmax(features, theta[None], F.shape[1], weights)
-    forecast = (weights[0] * F).sum(axis=1)
-    residual = y - forecast
-    pull = residual[:, None] * weights[0] * (F - forecast[:, None])  # (n, M)
-    return float(np.mean(residual**2)), (-2.0 / y.size) * (pull[:, :-1].T @ features)
-
-
-def descend(start: Floats, features: Floats, y: Floats, F: Floats, radius: float) -> tuple[Floats, float]:
-    """The local minimum that L-BFGS-B reaches from ``start`` (M-1, p), and its mean squared error."""
-
-    def objective(flat: Floats) -> tuple[float, Floats]:
-        value, grad = mse_and_grad(flat.reshape(start.shape), features, y, F)
-        return value, grad.ravel()
-
-    result = minimize(
-        objective,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(-radius, radius)] * start.size,
-        options={"maxiter": 2000, "maxfun": 20_000, "ftol": 1e-13, "gtol": 1e-9},
-    )
-    return np.asarray(result.x).reshape(start.shape), float(result.fun)
-
-
-def _summary(thetas: Floats, mses: Floats, variation: float) -> LeastSquares:
-    if not np.isfinite(mses).all():
-        raise ValueError("the squared error is not finite: rescale X, y or the experts' predictions")
-    order = np.argsort(mses, kind="stable")
-    thetas, mses = thetas[order], mses[order]
-    new = np.append(True, np.diff(mses) > SAME * (variation + mses[0]))
-    first = np.flatnonzero(new)
-    hits = np.diff(np.append(first, mses.size))
-    gap = float(mses[first[1]] - mses[0]) if first.size > 1 else np.inf
-    return LeastSquares(thetas[0], float(mses[0]), thetas[first], mses[first], hits, gap, mses.size)
+    return descend_from(starts, features, y, F, radius)
 
 
 def _check_gate(gate: Gate) -> ScoreGate:

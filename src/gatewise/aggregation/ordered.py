@@ -8,14 +8,13 @@ from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
 from gatewise.aggregation.engine import aggregate, calibrate, effective_number, weight_path
-from gatewise.aggregation.gate_candidates import gate_candidates
-from gatewise.aggregation.particles import particle_run as smc
+from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
-from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import Piece, Pool
+from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
+from gatewise.aggregation.pieces import Piece
 from gatewise.arrays import Floats
-from gatewise.experts import expert_matrix
-from gatewise.experts.evolving import AveragedExpert, evolve, started
+from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
@@ -25,18 +24,18 @@ N_LEADING = 10
 STEP = 2**20  # candidates looked at together
 
 
-class Sample(NamedTuple):
-    """X as it was handed in, its numbers (n, d), and the response (n,)."""
+class Observations(NamedTuple):
+    """Rows to learn from: X as it was handed in, its numbers (n, d), and the responses (n,)."""
 
     X: Any
     rows: Floats
     y: Floats
 
-    def part(self, chosen: Indices) -> "Sample":
-        return Sample(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen])
+    def part(self, chosen: Indices) -> "Observations":
+        return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen])
 
 
-class Setting(NamedTuple):
+class AggregationSetting(NamedTuple):
     """What is the same for every order. ``static`` (n, M_S + M): the predictions of experts that never change."""
 
     gate: Gate
@@ -44,22 +43,23 @@ class Setting(NamedTuple):
     noise: Noise
     blocks: Blocks
     counts: BlockCounts
-    pool: Pool
+    pools: GatedExperts
     static: Floats | None
     n_threads: int
 
 
-class Path(NamedTuple):
+class ExpertPath(NamedTuple):
     """The experts along the calibration and aggregation rows.
 
-    predictions (n2 + n3, M_S + M), shared experts first; pools, one for each stretch of the aggregation rows between
-    two of edges; average: the time-averaged experts.
+    predictions (n2 + n3, M_S + M), shared experts first. From row edges[j] of the aggregation rows to row
+    edges[j + 1] the experts count as snapshots[j]. average: the time-averaged experts. thinning_error: the root mean
+    square error of keeping only these snapshots.
     """
 
     predictions: Floats
-    pools: list[Pool]
+    snapshots: list[GatedExperts]
     edges: Indices
-    average: Pool
+    average: GatedExperts
     thinning_error: float
 
 
@@ -71,7 +71,7 @@ class OrderFit(NamedTuple):
     """
 
     pieces: list[Piece]
-    average: Pool
+    average: GatedExperts
     online: Floats
     sigma: Floats
     leading: Indices
@@ -83,87 +83,86 @@ class OrderFit(NamedTuple):
     thinning_error: float
 
 
-class _Stream(NamedTuple):
-    """Rows of one block: features, numbers, response less the shared experts, predictions of the routed ones."""
+class _BlockRows(NamedTuple):
+    """The rows of one block: their numbers (n, d), features (n, p), responses less the shared experts (n,), and
+    predictions of the routed experts (n, M)."""
 
     rows: Floats
     features: Floats
     y: Floats
     F: Floats
 
+    def part(self, rows: slice) -> "_BlockRows":
+        return _BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows])
 
-def fit_order(setting: Setting, sample: Sample, order: Indices, rng: np.random.Generator) -> OrderFit:
+
+def fit_order(
+    setting: AggregationSetting, sample: Observations, order: Indices, rng: np.random.Generator
+) -> OrderFit:
     """Steps (b) to (e) of `alg:general` for one order of the rows."""
     counts = setting.counts
     used = sample.part(order[: counts.burn_in + counts.calibration + counts.aggregation])
     path = _expert_path(setting, used, order)
     online = used.part(np.arange(counts.burn_in, len(used.y)))
-    n_shared = len(setting.pool.shared)
+    n_shared = len(setting.pools.shared)
     shared = path.predictions[:, :n_shared].sum(axis=1)
-    stream = _Stream(
-        online.rows, setting.gate.features(online.rows), online.y - shared, path.predictions[:, n_shared:]
-    )
-    calibration = _Stream(*(part[: counts.calibration] for part in stream))
-    aggregation = _Stream(*(part[counts.calibration :] for part in stream))
-    run = _over_particles if isinstance(setting.net, Particles) else _over_net
-    fit = run(setting, calibration, aggregation, path, rng)
+    features = setting.gate.features(online.rows)
+    rows = _BlockRows(online.rows, features, online.y - shared, path.predictions[:, n_shared:])
+    calibration, aggregation = rows.part(slice(counts.calibration)), rows.part(slice(counts.calibration, None))
+    if isinstance(setting.net, Particles):
+        fit = _over_particles(setting, setting.net, calibration, aggregation, path, rng)
+    else:
+        fit = _over_net(setting, setting.net, calibration, aggregation, path)
     return fit._replace(online=fit.online + shared[counts.calibration :])
 
 
-def _expert_path(setting: Setting, used: Sample, order: Indices) -> Path:
-    counts, pool, blocks = setting.counts, setting.pool, setting.blocks
-    experts = [*pool.shared, *pool.routed]
+def _expert_path(setting: AggregationSetting, used: Observations, order: Indices) -> ExpertPath:
+    counts, pools, blocks = setting.counts, setting.pools, setting.blocks
     whole = np.array([0, counts.aggregation])
     if setting.static is not None:
-        return Path(setting.static[order[counts.burn_in : len(used.y)]], [pool], whole, pool, 0.0)
+        return ExpertPath(setting.static[order[counts.burn_in : len(used.y)]], [pools], whole, pools, 0.0)
     burn_in, rest = used.part(np.arange(counts.burn_in)), used.part(np.arange(counts.burn_in, len(used.y)))
-    own = started(experts, burn_in.X, burn_in.y, update=blocks.update_every is not None)
+    own = after_burn_in(pools.joined(), burn_in.X, burn_in.y, update=blocks.update_every is not None)
     if blocks.update_every is None:
-        fitted = _split(own, pool)
-        return Path(expert_matrix(own, rest.X), [fitted], whole, fitted, 0.0)
+        fitted = pools.with_models(own.models)
+        return ExpertPath(own.predict(rest.X), [fitted], whole, fitted, 0.0)
     seen = evolve(own, rest.X, rest.y, blocks.update_every, blocks.n_snapshots, keep_from=counts.calibration)
-    pools = [_split(state, pool) for state in seen.states]
-    return Path(seen.predictions, pools, seen.edges, _split(seen.averages, pool), seen.thinning_error)
-
-
-def _split(experts: list[Any], pool: Pool) -> Pool:
-    n_shared = len(pool.shared)
-    return Pool(tuple(experts[:n_shared]), tuple(experts[n_shared:]))
+    snapshots = [pools.with_models(state.models) for state in seen.states]
+    average = pools.with_models(seen.averages.models)
+    return ExpertPath(seen.predictions, snapshots, seen.edges, average, seen.thinning_error)
 
 
 def _over_net(
-    setting: Setting, calibration: _Stream, aggregation: _Stream, path: Path, _rng: np.random.Generator
+    setting: AggregationSetting, net: Net, calibration: _BlockRows, aggregation: _BlockRows, path: ExpertPath
 ) -> OrderFit:
-    net = setting.net
-    assert isinstance(net, Net)
+    """Calibrate and aggregate every candidate of a net: steps (d) and (e)."""
     candidates = gate_candidates(setting.gate, net)
     sigma: Floats | float | None = setting.blocks.sigma
     if sigma is None:
-        bounds = setting.blocks.scale_bounds(calibration.y)
-        sigma = calibrate(candidates, *calibration[1:], bounds, setting.n_threads)
-    prior = _log_prior(net)
-    result = aggregate(
-        candidates, *aggregation[1:], sigma, setting.noise, prior, path.edges.tolist(), setting.n_threads
-    )
-    shares = np.diff(path.edges) / len(aggregation.y)
+        features, y, F = calibration.features, calibration.y, calibration.F
+        sigma = calibrate(candidates, features, y, F, setting.blocks.scale_bounds(y), setting.n_threads)
+    prior, edges = _log_prior(net), path.edges.tolist()
+    features, y, F = aggregation.features, aggregation.y, aggregation.F
+    result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, edges, setting.n_threads)
+    shares = np.diff(path.edges) / len(y)
     pieces = [
-        Piece(float(share), candidates, weights, pool)
-        for share, weights, pool in zip(shares, result.mean_weights, path.pools, strict=True)
+        Piece(float(share), candidates, weights, pools)
+        for share, weights, pools in zip(shares, result.mean_weights, path.snapshots, strict=True)
     ]
     leading = _leading(shares @ result.mean_weights if len(shares) > 1 else result.mean_weights[0])
-    along = weight_path(candidates, *aggregation[1:], sigma, result.log_z, leading, setting.noise, prior)
+    along = weight_path(candidates, features, y, F, sigma, result.log_z, leading, setting.noise, prior)
     return OrderFit(
-        pieces,
-        path.average,
-        result.predictions,
-        np.atleast_1d(sigma),
-        leading,
-        net.theta(leading),
-        along.T,
-        effective_number(result.log_weights),
-        np.empty(0),
-        np.empty(0),
-        path.thinning_error,
+        pieces=pieces,
+        average=path.average,
+        online=result.predictions,
+        sigma=np.atleast_1d(sigma),
+        leading=leading,
+        leading_theta=net.theta(leading),
+        leading_path=along.T,
+        effective=effective_number(result.log_weights),
+        acceptance=np.empty(0),
+        ess=np.empty(0),
+        thinning_error=path.thinning_error,
     )
 
 
@@ -185,56 +184,80 @@ def _leading(weights: Floats) -> Indices:
 
 
 def _over_particles(
-    setting: Setting, calibration: _Stream, aggregation: _Stream, path: Path, rng: np.random.Generator
+    setting: AggregationSetting,
+    particles: Particles,
+    calibration: _BlockRows,
+    aggregation: _BlockRows,
+    path: ExpertPath,
+    rng: np.random.Generator,
 ) -> OrderFit:
-    particles = setting.net
-    assert isinstance(particles, Particles)
+    """Steps (d) and (e) with particles in the place of a net."""
     scale: float | Calibration | None = setting.blocks.sigma
     if scale is None:
-        bounds = setting.blocks.scale_bounds(calibration.y)
-        scale = Calibration(calibration.rows, calibration.y, calibration.F, *bounds)
+        low, high = setting.blocks.scale_bounds(calibration.y)
+        scale = Calibration(calibration.rows, calibration.y, calibration.F, low, high)
     rows, y, F = aggregation.rows, aggregation.y, aggregation.F
-    result = smc.run(particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads)
+    result = run_particles(
+        particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads
+    )
     pieces = [piece for epoch in result.epochs for piece in _epoch_pieces(setting, aggregation, path, epoch)]
     last = result.epochs[-1]
     leading = _leading(last.weights)
     return OrderFit(
-        pieces,
-        path.average,
-        result.predictions,
-        last.sigma,
-        leading,
-        last.theta[leading],
-        np.empty((0, len(leading))),
-        float(result.ess[-1]),
-        result.acceptance,
-        result.ess,
-        path.thinning_error,
+        pieces=pieces,
+        average=path.average,
+        online=result.predictions,
+        sigma=last.sigma,
+        leading=leading,
+        leading_theta=last.theta[leading],
+        leading_path=np.empty((0, len(leading))),
+        effective=float(result.ess[-1]),
+        acceptance=result.acceptance,
+        ess=result.ess,
+        thinning_error=path.thinning_error,
     )
 
 
-def _epoch_pieces(setting: Setting, aggregation: _Stream, path: Path, epoch: smc.Epoch) -> list[Piece]:
-    """An epoch cut where the experts change: AFTER over its particles gives the mean weights of every part."""
-    n = len(aggregation.y)
+def _epoch_pieces(
+    setting: AggregationSetting, aggregation: _BlockRows, path: ExpertPath, epoch: Epoch
+) -> list[Piece]:
+    """An epoch cut where the experts change, as pieces of the aggregate."""
     candidates = gate_candidates(setting.gate, ListNet(epoch.theta))
     inner = path.edges[(path.edges > epoch.start) & (path.edges < epoch.stop)]
     cuts = np.concatenate([[epoch.start], inner, [epoch.stop]])
     means = epoch.weights[None]
     if len(inner):
-        part = slice(epoch.start, epoch.stop)
-        stream = (aggregation.features[part], aggregation.y[part], aggregation.F[part])
-        inside = (cuts - epoch.start).tolist()
-        means = aggregate(
-            candidates, *stream, epoch.sigma, setting.noise, epoch.log_weights, inside, setting.n_threads
-        ).mean_weights
-    pools = [path.pools[int(np.searchsorted(path.edges, cut, side="right")) - 1] for cut in cuts[:-1]]
+        rows = aggregation.part(slice(epoch.start, epoch.stop))
+        means = epoch_means(epoch, candidates, rows.features, rows.y, rows.F, setting.noise, cuts, setting.n_threads)
+    snapshots = [path.snapshots[int(np.searchsorted(path.edges, cut, side="right")) - 1] for cut in cuts[:-1]]
     return [
-        Piece(float(stop - start) / n, candidates, weights, pool)
-        for start, stop, weights, pool in zip(cuts[:-1], cuts[1:], means, pools, strict=True)
+        Piece(float(stop - start) / len(aggregation.y), candidates, weights, pools)
+        for start, stop, weights, pools in zip(cuts[:-1], cuts[1:], means, snapshots, strict=True)
     ]
 
 
-def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], Pool]:
+def epoch_means(
+    epoch: Epoch,
+    candidates: Candidates,
+    features: Floats,
+    y: Floats,
+    F: Floats,
+    noise: Noise,
+    cuts: Indices,
+    n_threads: int = 1,
+) -> Floats:
+    """The particles' weights averaged over the observations cuts[j] <= t < cuts[j + 1] of an epoch, (cuts - 1, S).
+
+    AFTER over the epoch's particles, from their weights at its first observation: features (stop - start, p),
+    y (stop - start,) and F (stop - start, M) are those of its observations, cuts rise from its start to its stop.
+    """
+    inside = (cuts - epoch.start).tolist()
+    return aggregate(
+        candidates, features, y, F, epoch.sigma, noise, epoch.log_weights, inside, n_threads
+    ).mean_weights
+
+
+def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], GatedExperts]:
     """The aggregate over several orders, and its time-averaged experts.
 
     Over one net and with experts that never change, the weights of all orders are averaged into one piece.
@@ -245,12 +268,10 @@ def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], Pool]:
         return pieces, fits[0].average
     if fixed_pool and len(pieces) == len(fits):
         weights = np.sum([share * piece.weights for piece in pieces], axis=0)
-        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pool)], fits[0].average
-    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pool) for p in pieces]
+        return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pools)], fits[0].average
+    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pools) for p in pieces]
     if fixed_pool:
         return scaled, fits[0].average
     shares = (share,) * len(fits)
-    averages = [fit.average for fit in fits]
-    shared = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.shared for a in averages], strict=True))
-    routed = tuple(AveragedExpert(experts, shares) for experts in zip(*[a.routed for a in averages], strict=True))
-    return scaled, Pool(shared, routed)
+    states = zip(*[fit.average.joined().models for fit in fits], strict=True)  # of each expert, one for every order
+    return scaled, fits[0].average.with_models([AveragedExpert(experts, shares) for experts in states])

@@ -4,8 +4,10 @@ With experts that evolve, the mean over time of gate times expert is not one ave
 the stretches are kept apart.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,8 @@ import numpy as np
 from gatewise.aggregation.engine import aggregated_gate
 from gatewise.aggregation.gate_candidates import Candidates
 from gatewise.arrays import as_rows, Floats
-from gatewise.experts import Expert, expert_matrix
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The experts at one time: shared ones, always on, and routed ones."""
-
-    shared: tuple[Expert, ...]
-    routed: tuple[Expert, ...]
-
-    def predictions(self, X: Any) -> tuple[Floats, Floats]:
-        """The sum of the shared experts (n,) and the predictions of the routed ones (n, M)."""
-        return shared_sum(self.shared, X), expert_matrix(self.routed, X, "routed")
 
 
 @dataclass(frozen=True)
@@ -36,18 +26,11 @@ class Piece:
     share: float
     candidates: Candidates
     weights: Floats
-    pool: Pool
+    pools: GatedExperts
 
     def gate(self, gate: Gate, X: Any, n_threads: int) -> Floats:
         """The aggregated gate of this stretch at the rows of X, (n, M)."""
         return aggregated_gate(self.candidates, gate.features(as_rows(X)), self.weights, n_threads)
-
-
-def shared_sum(shared: Sequence[Expert], X: Any) -> Floats:
-    """The sum of the shared experts at every row, (n,); zeros when there is none."""
-    if not shared:
-        return np.zeros(len(as_rows(X)))
-    return np.asarray(expert_matrix(shared, X, "shared").sum(axis=1))
 
 
 def aggregated_weights(pieces: Iterable[Piece], gate: Gate, X: Any, n_threads: int) -> Floats:
@@ -56,18 +39,11 @@ def aggregated_weights(pieces: Iterable[Piece], gate: Gate, X: Any, n_threads: i
 
 
 def aggregated_prediction(pieces: Sequence[Piece], gate: Gate, X: Any, n_threads: int) -> Floats:
-    """The time average of shared plus gate-weighted routed experts, (n,): f_0 tilde of `alg:general`."""
+    """The time average of the shared experts plus the gate-weighted ones, (n,): f_0 tilde of `alg:general`."""
     total = np.zeros(len(as_rows(X)))
-    for pool, members in _by_pool(pieces):
-        shared, routed = pool.predictions(X)
+    for _, group in groupby(pieces, key=attrgetter("pools")):  # experts that did not change are asked once
+        members = list(group)
+        shared, F = members[0].pools.predictions(X)
         share = sum(piece.share for piece in members)
-        total += share * shared + (aggregated_weights(members, gate, X, n_threads) * routed).sum(axis=1)
+        total += share * shared + (aggregated_weights(members, gate, X, n_threads) * F).sum(axis=1)
     return total
-
-
-def _by_pool(pieces: Sequence[Piece]) -> Iterator[tuple[Pool, list[Piece]]]:
-    """The pieces grouped by their experts, so that each is asked once."""
-    groups: dict[int, list[Piece]] = {}
-    for piece in pieces:
-        groups.setdefault(id(piece.pool), []).append(piece)
-    return ((members[0].pool, members) for members in groups.values())

@@ -5,17 +5,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatewise.aggregation.compatibility import Compatibility, compatibility_constant, gate_differences
-from gatewise.aggregation.cross_entropy import cross_entropy_fit, CrossEntropyFit
 from gatewise.aggregation.engine import project_l2
-from gatewise.aggregation.gate_candidates import gate_candidates
+from gatewise.aggregation.gate_candidates import Candidates, gate_candidates, KernelCandidates, ListCandidates
 from gatewise.aggregation.l2_projection import L2Projection
-from gatewise.aggregation.ordered import Sample, Setting
+from gatewise.aggregation.ordered import AggregationSetting, Observations
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece, Pool, shared_sum
+from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
+from gatewise.aggregation.soft_labels import cross_entropy_fit
 from gatewise.arrays import as_rows, Floats
-from gatewise.experts import expert_matrix
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import ScoreGate
 from gatewise.nets import ListNet, Net, ProductNet
+from gatewise.solvers.cross_entropy import CrossEntropyFit
 
 N_GATES, N_DIFFERENCES = 64, 50  # of the net, and random differences, that the compatibility constant looks at
 
@@ -35,22 +36,21 @@ class CrossEntropyReport(NamedTuple):
 
 
 def project_in_l2(
-    setting: Setting, pieces: list[Piece], average: Pool, measure: L2Projection, X: Any
+    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
 ) -> tuple[Floats, NearestCandidate]:
     """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
     points, quadrature = measure.rule(X)
     net = _net(setting, pieces)
     candidates = gate_candidates(setting.gate, net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
-    target = target - shared_sum(average.shared, points)
+    shared, F = average.predictions(points)
     features = setting.gate.features(as_rows(points))
-    routed = expert_matrix(average.routed, points, "routed")
-    found = project_l2(candidates, features, target, routed, quadrature, setting.n_threads, allowed=net.allowed())
+    found = project_l2(candidates, features, target - shared, F, quadrature, setting.n_threads, allowed=net.allowed())
     return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
 
 
 def project_by_cross_entropy(
-    setting: Setting, pieces: list[Piece], average: Pool, last: Sample
+    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, last: Observations
 ) -> tuple[Floats, CrossEntropyReport]:
     """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
 
@@ -58,12 +58,13 @@ def project_by_cross_entropy(
     """
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
-    routed = expert_matrix(average.routed, last.X, "routed")
     differences = _differences(setting, pieces, last, fit.theta, labels)
-    return fit.theta, CrossEntropyReport(fit, compatibility_constant(routed, differences))
+    return fit.theta, CrossEntropyReport(fit, compatibility_constant(average.experts.predict(last.X), differences))
 
 
-def _differences(setting: Setting, pieces: list[Piece], last: Sample, theta: Floats, labels: Floats) -> Floats:
+def _differences(
+    setting: AggregationSetting, pieces: list[Piece], last: Observations, theta: Floats, labels: Floats
+) -> Floats:
     """Differences between gates that the compatibility constant is taken over: the fit's own, and random ones."""
     assert isinstance(setting.gate, ScoreGate)
     own = labels - setting.gate.weights(last.rows, theta)
@@ -76,12 +77,16 @@ def _differences(setting: Setting, pieces: list[Piece], last: Sample, theta: Flo
     return np.concatenate([own[None], random])
 
 
-def _net(setting: Setting, pieces: list[Piece]) -> Net:
+def _net(setting: AggregationSetting, pieces: list[Piece]) -> Net:
     """The net; with particles, all that had weight at some time."""
     if isinstance(setting.net, Net):
         return setting.net
-    thetas = {id(piece.candidates): piece.candidates.theta for piece in pieces}  # type: ignore[attr-defined]
-    return ListNet(np.concatenate(list(thetas.values())))
+    epochs: list[Candidates] = []  # pieces of one epoch follow each other and hold the same candidates
+    for piece in pieces:
+        if not epochs or piece.candidates is not epochs[-1]:
+            epochs.append(piece.candidates)
+    lists = [epoch.theta for epoch in epochs if isinstance(epoch, ListCandidates | KernelCandidates)]
+    return ListNet(np.concatenate(lists))
 
 
 def _radius(net: Net | Particles) -> float:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from gatewise.aggregation.scales import check_bounds, clipped_scale
 from gatewise.aggregation.weights import init, run
 from gatewise.arrays import as_rows, as_vector, Floats
 from gatewise.noise import as_noise, LogDensity, Noise
@@ -44,13 +45,7 @@ def scales(F: ArrayLike, y: ArrayLike, bounds: tuple[float, float]) -> Floats:
     array([1. , 1.5])
     """
     rows, response = _checked(F, y)
-    low, high = bounds
-    if not 0.0 < low <= high < np.inf:
-        raise ValueError(f"bounds must satisfy 0 < low <= high < inf for the noise scale; got ({low}, {high})")
-    # In units of the largest residual, for squares of huge or tiny ones to be numbers.
-    residual = response[:, None] - rows
-    unit = np.maximum(np.abs(residual).max(axis=0), np.finfo(np.float64).tiny)
-    return np.asarray(np.clip(unit * np.sqrt(np.mean((residual / unit) ** 2, axis=0)), low, high))
+    return clipped_scale(response[:, None] - rows, *check_bounds(bounds))
 
 
 def weigh(F: ArrayLike, y: ArrayLike, sigma: ArrayLike, noise: NoiseLike = "gaussian") -> Weighing:

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.aggregation import weights as weighting
+from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import as_positive, as_vector, Floats
 from gatewise.noise import Noise
+from gatewise.stats import clip_scale
 
 
 class StreamState(NamedTuple):
@@ -31,9 +33,7 @@ def init(
     running scales are kept within ``bounds``.
     """
     state = weighting.init(log_prior)
-    low, high = as_positive(bounds[0], "bounds[0]"), as_positive(bounds[1], "bounds[1]")
-    if low > high:
-        raise ValueError(f"bounds must satisfy low <= high, not {bounds}")
+    low, high = check_bounds(bounds)
     scales = as_vector(np.broadcast_to(np.asarray(sigma, dtype=np.float64), state.log_weights.shape), "sigma")
     if scales.min() <= 0:
         raise ValueError(f"sigma must be above 0, not {scales.min()}")
@@ -43,7 +43,7 @@ def init(
 
 def scales(state: StreamState) -> Floats:
     """The scale of every forecast now, (S,): the root of its mean squared error so far, within the bounds."""
-    return np.clip(np.sqrt(state.squares / state.seen), *state.bounds)
+    return clip_scale(np.sqrt(state.squares / state.seen), *state.bounds)
 
 
 def predict(state: StreamState, forecasts: ArrayLike) -> float:

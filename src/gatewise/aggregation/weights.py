@@ -1,16 +1,29 @@
 """AFTER: exponential reweighting of S forecasts by their predictive densities (`alg:scale_online`).
 
-A state of log weights; `step` takes one observation's log densities, `run` many. All in log space: a density that is
-zero in floating point still has its logarithm, and the weights are defined by ratios.
+The one recursion of the package, in NumPy: the log weight of candidate s before observation t is its log prior plus
+the sum of its earlier log densities, normalised over the candidates. `cumulate` and `normalise` are these two halves,
+`update` is one observation, and everything else is built of the three. All of it stays in log space: a density that
+underflows still has its logarithm, and the weights are defined by ratios.
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import logsumexp
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from gatewise.arrays import Floats
+
+BLOCK_NUMBERS = 2**21  # log weights held at a time
+WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
+
+IMPOSSIBLE = (
+    "log_density must hold numbers or -inf, and a finite one for a candidate that has weight; an observation "
+    "that is impossible under every candidate needs a noise density with unbounded support"
+)
+NOT_A_NUMBER = "log_density must hold numbers or -inf, but an entry is not a number; check the data and the experts"
 
 
 class AfterState(NamedTuple):
@@ -23,6 +36,50 @@ class AfterState(NamedTuple):
     log_evidence: float
 
 
+class TimeAverage(NamedTuple):
+    """Averages of an aggregation: weights (S,) over time and orders, predictions (n,) of every row over orders."""
+
+    weights: Floats
+    predictions: Floats
+
+
+def cumulate(log_prior: Floats, log_density: Floats, axis: int = 0) -> Floats:
+    """Log prior plus the log densities of all earlier observations, not normalised.
+
+    ``axis`` of log_density is time; the result is longer by one there, first the prior, last the sum of all.
+
+    >>> cumulate(np.zeros(2), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[0., 0.],
+           [1., 2.],
+           [4., 6.]])
+    """
+    path = np.concatenate([np.expand_dims(log_prior, axis), log_density], axis=axis)
+    return np.asarray(np.cumsum(path, axis=axis, out=path))
+
+
+def normalise(log_weights: Floats) -> tuple[Floats, Floats]:
+    """Log weights (..., S) whose weights have sum one over the last axis, and the log (...) of the sum before."""
+    top = log_weights.max(axis=-1, keepdims=True)
+    log_sum = top + np.log(np.exp(log_weights - top).sum(axis=-1, keepdims=True))
+    return log_weights - log_sum, log_sum[..., 0]
+
+
+def update(log_weights: Floats, log_density: Floats) -> tuple[Floats, float]:
+    """Normalised log weights (S,) after one more observation, and the log of its density under the mixture.
+
+    w_{s,t+1} = w_{s,t} q_s / sum_r w_{r,t} q_r with log_density (S,) = log q (`eqn:gen-after-update`). Where q is 0
+    for every candidate that has weight no ratio is defined: the weights stay, and the log density is -inf.
+
+    >>> update(np.log([0.5, 0.5]), np.array([-1000.0, -1000.0 + np.log(3.0)]))[0].round(3)
+    array([-1.386, -0.288])
+    """
+    relative, top = _relative(log_weights, log_density[None])
+    if np.isneginf(top[0]):
+        return log_weights, -np.inf
+    updated, log_mixture = normalise(log_weights + relative[0])
+    return updated, float(top[0] + log_mixture)
+
+
 def init(log_prior: ArrayLike) -> AfterState:
     """The state before any observation: the prior weights, normalised.
 
@@ -32,40 +89,31 @@ def init(log_prior: ArrayLike) -> AfterState:
     prior = np.asarray(log_prior, dtype=np.float64)
     if prior.ndim != 1 or prior.size == 0:
         raise ValueError(f"log_prior must have shape (S,) with S >= 1, not {prior.shape}")
-    total = logsumexp(prior)
-    if not np.isfinite(total):
+    if not np.isfinite(prior.max()):
         raise ValueError("log_prior must hold numbers or -inf, and at least one finite entry")
-    return AfterState(prior - total, 0.0)
+    return AfterState(normalise(prior)[0], 0.0)
 
 
 def step(state: AfterState, log_density: ArrayLike) -> AfterState:
-    """The state after one more observation, log_density (S,) its log density under every candidate.
-
-    w_{s,t+1} = w_{s,t} q_s / sum_r w_{r,t} q_r (`eqn:gen-after-update`).
-    """
-    density = np.asarray(log_density, dtype=np.float64)
-    top = float(np.max(density, initial=-np.inf, where=np.isfinite(state.log_weights)))
-    if not np.isfinite(top):
-        raise ValueError(
-            "log_density must hold numbers or -inf, and a finite one for a candidate that has weight; an observation "
-            "that is impossible under every candidate needs a noise density with unbounded support"
-        )
-    joint = state.log_weights + (density - top)  # ratios first: a huge common factor must not swallow them
-    total = float(logsumexp(joint))
-    return AfterState(joint - total, state.log_evidence + top + total)
+    """The state after one more observation, log_density (S,) its log density under every candidate."""
+    log_weights, log_mixture = update(state.log_weights, np.asarray(log_density, dtype=np.float64))
+    if np.isneginf(log_mixture):
+        raise ValueError(IMPOSSIBLE)
+    return AfterState(log_weights, state.log_evidence + log_mixture)
 
 
 def run(state: AfterState, log_density: ArrayLike) -> tuple[AfterState, Floats]:
-    """Step through the rows of log_density (T, S): the last state, and the path of log weights (T+1, S)."""
+    """All rows of log_density (T, S), as `step` after `step`: the last state, and the log weights (T+1, S)."""
     rows = np.asarray(log_density, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != state.log_weights.size:
         raise ValueError(f"log_density must have shape (T, {state.log_weights.size}), not {rows.shape}")
     path = np.empty((len(rows) + 1, rows.shape[1]))
-    path[0] = state.log_weights
-    for t, row in enumerate(rows):
-        state = step(state, row)
-        path[t + 1] = state.log_weights
-    return state, path
+    path[0], log_evidence = state.log_weights, state.log_evidence
+    for start, stop in _blocks(_wide_rows(rows), rows.shape[1]):
+        cumulated, log_scale = _cumulated_block(path[start], rows[start:stop])
+        path[start + 1 : stop + 1], log_sums = normalise(cumulated[1:])
+        log_evidence += log_scale + float(log_sums[-1])
+    return AfterState(path[-1].copy(), log_evidence), path
 
 
 def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
@@ -87,3 +135,82 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
     _, path = run(init(prior), rows)
     weights: Floats = np.exp(path)
     return weights
+
+
+def time_average(
+    log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[NDArray[np.intp]]
+) -> TimeAverage:
+    """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
+
+    ``weights`` are the weights that predict a row, averaged over rows and orders; ``predictions`` the forecasts
+    (n, S) of each row with the weights that predict it, averaged over orders. Every order holds every row once. The
+    path is made a block of rows at a time.
+
+    >>> density = np.log([[0.5, 0.25], [0.5, 0.25]])
+    >>> time_average(np.zeros(2), density, np.array([[1.0, 0.0], [1.0, 0.0]]), [np.array([1, 0])])
+    TimeAverage(weights=array([0.58333333, 0.41666667]), predictions=array([0.66666667, 0.5       ]))
+    """
+    start, wide = init(log_prior).log_weights, _wide_rows(log_density)
+    weights, predictions, n_orders = np.zeros(start.size), np.zeros(len(forecasts)), 0
+    for order in orders:
+        for rows, predicting in _predicting(start, log_density, wide, order):
+            weights += predicting.sum(axis=0)
+            predictions[rows] += np.einsum("is,is->i", predicting, forecasts[rows])
+        n_orders += 1
+    return TimeAverage(weights / weights.sum(), predictions / n_orders)
+
+
+def _predicting(
+    log_weights: Floats, log_density: Floats, wide: NDArray[np.bool_], order: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    """The rows of an order in blocks, each with the weights (rows, S) that predict them."""
+    for start, stop in _blocks(wide[order], log_weights.size):
+        rows = order[start:stop]
+        cumulated, _ = _cumulated_block(log_weights, log_density[rows])
+        yield rows, np.asarray(softmax(cumulated[:-1], axis=1))
+        log_weights, _ = normalise(cumulated[-1])
+
+
+def _wide_rows(rows: Floats) -> NDArray[np.bool_]:
+    """The rows of (T, S) in which finite log densities differ by more than WIDE, (T,)."""
+    if rows.size and np.isfinite(rows).all():
+        return np.asarray(rows.max(axis=1) - rows.min(axis=1) > WIDE)
+    finite = np.isfinite(rows)
+    most = rows.max(axis=1, where=finite, initial=-np.inf)
+    return np.asarray(most - rows.min(axis=1, where=finite, initial=np.inf) > WIDE)
+
+
+def _blocks(wide: NDArray[np.bool_], S: int) -> Iterator[tuple[int, int]]:
+    """Blocks start..stop of rows that may be cumulated before the weights are normalised again.
+
+    A block holds at most BLOCK_NUMBERS numbers, and a ``wide`` row ends its block, for the small differences of later
+    rows not to be lost beside it.
+    """
+    T = len(wide)
+    cuts = {*range(0, T, max(1, BLOCK_NUMBERS // S)), *(np.flatnonzero(wide) + 1).tolist(), T}
+    return pairwise(sorted(cuts))
+
+
+def _cumulated_block(log_weights: Floats, rows: Floats) -> tuple[Floats, float]:
+    """`cumulate` from normalised log weights (S,) over rows (T, S), and the log of the factor that was taken off."""
+    relative, top = _relative(log_weights, rows)
+    if np.isneginf(top).any():
+        raise ValueError(IMPOSSIBLE)
+    return cumulate(log_weights, relative), float(top.sum())
+
+
+def _relative(log_weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Rows (T, S) less their largest entry among the candidates that have weight then, and that entry, (T,).
+
+    A factor that all densities of an observation share is taken off before it can round off their ratios. A candidate
+    whose prior or earlier density is 0 has no weight, and gets none back whatever its density is.
+    """
+    possible = np.isfinite(log_weights)
+    if np.isfinite(rows).all():  # then no candidate loses all its weight on the way
+        top = rows.max(axis=1) if possible.all() else rows.max(axis=1, where=possible, initial=-np.inf)
+        return rows - top[:, None], top
+    with_weight = np.logical_and.accumulate(np.concatenate([possible[None], ~np.isneginf(rows[:-1])]), axis=0)
+    top = rows.max(axis=1, where=with_weight, initial=-np.inf)
+    if np.isnan(top).any() or np.isposinf(top).any():
+        raise ValueError(NOT_A_NUMBER)
+    return np.where(with_weight, rows, 0.0) - np.where(np.isneginf(top), 0.0, top)[:, None], top

@@ -8,17 +8,16 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.aggregation.erm import least_squares, LeastSquares, net_least_squares, NetLeastSquares
-from gatewise.aggregation.pieces import shared_sum
-from gatewise.arrays import Floats
-from gatewise.experts import Expert, expert_matrix
-from gatewise.experts.evolving import is_ready
-from gatewise.gates import Gate, KernelGate
-from gatewise.mixture import MixtureOfExperts
-from gatewise.nets import ListNet, Net
-from gatewise.solvers.simplex_least_squares import simplex_least_squares, SimplexFit
+from gatewise.arrays import Floats, renamed
+from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.experts.gated import GatedExperts
+from gatewise.gates import Gate
+from gatewise.mixture.gate_fit import free_search, GateFit, net_search
+from gatewise.mixture.predictor import MixtureOfExperts
+from gatewise.nets import Net
 
 
+@renamed(routed="experts")
 class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A gate family over given experts: theta with the least squared error (`prop:supp-erm-subgaussian`).
 
@@ -27,14 +26,14 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    routed : sequence of experts
+    experts : sequence of experts or of (name, expert) pairs
         Anything with ``predict(X)`` or a callable; they must be ready, for a gate fitted to the rows that its experts
         were fitted to would trust the one that overfits. scikit-learn's `clone` makes a fitted regressor an unfitted
         one; ``sklearn.frozen.FrozenEstimator`` keeps it as it is.
     gate : Gate
-        The family of gates, with one expert for each of ``routed``.
-    shared : sequence of experts
-        Always on; the gate weighs ``routed`` for what they leave.
+        The family of gates, with one expert for each of ``experts``.
+    shared : sequence of experts or of (name, expert) pairs
+        Always on: the gate and ``experts`` are fitted to the response less the predictions of these.
     net : Net, array (S, ...) of parameters, or None
         Candidates to search instead of all parameters.
     radius : float
@@ -64,15 +63,15 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        routed: Sequence[Expert],
+        experts: Sequence[Any],
         gate: Gate,
-        shared: Sequence[Expert] = (),
+        shared: Sequence[Any] = (),
         net: Net | ArrayLike | None = None,
         radius: float = 5.0,
         n_starts: int = 10,
         random_state: Any = None,
     ) -> None:
-        self.routed = routed
+        self.experts = experts
         self.gate = gate
         self.shared = shared
         self.net = net
@@ -80,16 +79,15 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_starts = n_starts
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateRegressor":
         """Fit the gate to rows X (n, d) and responses y (n,)."""
         rows, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
-        _check_ready(self.routed, "routed")
-        _check_ready(self.shared, "shared")
-        X = X if hasattr(X, "shape") else rows
-        left = np.asarray(response, dtype=np.float64) - shared_sum(self.shared, X)
-        report = self._search(rows, left, expert_matrix(self.routed, X, "routed"))
-        # The mixture checks that gate and experts go together, and is what predicts.
-        self._mixture = MixtureOfExperts(self.gate, report.theta, self.routed, self.shared)
+        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
+        pools.check_fitted()
+        always, F = pools.predictions(X if hasattr(X, "shape") else rows)
+        report = self._search(rows, np.asarray(response, dtype=np.float64) - always, F)
+        self._mixture = MixtureOfExperts(self.gate, report.theta, self.experts, self.shared)
         self.theta_, self.report_ = report.theta, report
         return self
 
@@ -108,25 +106,8 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _search(self, rows: Floats, y: Floats, F: Floats) -> LeastSquares | SimplexFit | NetLeastSquares:
-        if F.shape[1] != self.gate.n_experts:
-            raise ValueError(
-                f"routed must hold one expert for each of the gate's {self.gate.n_experts}, not {F.shape[1]}"
-            )
+    def _search(self, rows: Floats, y: Floats, F: Floats) -> GateFit:
         if self.net is not None:
-            net = self.net if isinstance(self.net, Net) else ListNet(self.net)
-            self.gate.check_theta(net.theta([0]), rows.shape[1])
-            return net_least_squares(self.gate, net, rows, y, F)
-        if isinstance(self.gate, KernelGate):
-            return simplex_least_squares(self.gate.features(rows), F, y)
+            return net_search(self.gate, self.net, rows, y, F)
         rng = np.random.default_rng(self.random_state)
-        return least_squares(self.gate, rows, y, F, radius=self.radius, n_starts=self.n_starts, rng=rng)
-
-
-def _check_ready(experts: Sequence[Expert], name: str) -> None:
-    for number, expert in enumerate(experts):
-        if not is_ready(expert):
-            raise ValueError(
-                f"{name}[{number}] ({type(expert).__name__}) must be fitted, on rows other than the gate's; a fitted "
-                "one loses its fit when scikit-learn clones it: wrap it in sklearn.frozen.FrozenEstimator"
-            )
+        return free_search(self.gate, rows, y, F, radius=self.radius, n_starts=self.n_starts, rng=rng)

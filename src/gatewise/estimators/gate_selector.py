@@ -1,7 +1,7 @@
 """The choice among gate classes, or any regressors, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +9,16 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.selection import nearest, scales, weigh, Weighing
-from gatewise.arrays import Floats
-from gatewise.experts.evolving import is_ready
-from gatewise.experts.naming import candidate_matrix, Named, named_candidates, ready_candidates
-from gatewise.noise import as_noise, Noise
+from gatewise.aggregation.blocks import Blocks
+from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
+from gatewise.arrays import check_readout, Floats, Readout, renamed
+from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.experts.pool import Pool
+from gatewise.mixture.averaged_gates import averaged_gates
+from gatewise.noise import as_noise
 
-Readout = Literal["aggregate", "selected"]
 
-
+@renamed(weight_path_="weights_path_")
 class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Chooses among gate classes, or any regressors, by aggregation and projection (`alg:selection`).
 
@@ -57,12 +57,12 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The candidates, ready to predict.
     online_predictions_ : array (n3,)
         The one-step-ahead predictions of the aggregation rows, in their order.
-    weight_path_ : array (n3 + 1, L)
+    weights_path_ : array (n3 + 1, L)
         The weights before each of these rows and after the last.
     order_ , blocks_ : array (n,), (n1, n2, n3)
         The random order of the rows, and the rows in each block: with both a fit can be replayed by hand.
 
-    With several orders ``sigma_``, ``online_predictions_``, ``weight_path_`` and ``order_`` have a leading axis.
+    With several orders ``sigma_``, ``online_predictions_``, ``weights_path_`` and ``order_`` have a leading axis.
 
     Examples
     --------
@@ -88,46 +88,38 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.noise = noise
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateSelector":
         """Fit, weigh and choose on rows X and responses y (n,)."""
         X, response = self._sample(X, y)
-        named, noise = named_candidates(self.candidates), as_noise(self.noise)
-        blocks = _checked(self.blocks)
-        counts = blocks.counts(len(response), all(is_ready(c) for _, c in named), cross_entropy=False)
-        orders = _orders(len(response), counts.burn_in, blocks.n_orders, np.random.default_rng(self.random_state))
+        noise, blocks = as_noise(self.noise), _checked(self.blocks)
+        pool = Pool.of(self.candidates, "candidates", kind="candidate")
+        counts = blocks.counts(len(response), pool.can_predict, cross_entropy=False)
+        rng = np.random.default_rng(self.random_state)
+        orders = orders_with_one_first_block(len(response), counts.burn_in, blocks.n_orders, rng)
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
-        fitted = ready_candidates(named, _safe_indexing(X, first), response[first])
-        F = np.full((len(response), len(named)), np.nan)  # the first block's rows are never looked at again
-        F[rest] = candidate_matrix(fitted, _safe_indexing(X, rest))
-        runs = [_weigh(F, response, order[counts.burn_in :], counts, blocks, noise) for order in orders]
-        weights = np.mean([weighing.weights for _, weighing in runs], axis=0)
-        # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
-        self.selected_index_, self.squared_distances_ = nearest(F[rest], weights)
-        self.selected_, self.candidates_, self.weights_ = fitted[self.selected_index_][0], fitted, weights
+        pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
+        F = np.full((len(response), len(pool)), np.nan)  # the first block's rows are never looked at again
+        F[rest] = pool.predict(_safe_indexing(X, rest))
+        selection = select(F, response, orders, counts, blocks, noise)
+        self._pool, self.candidates_ = pool, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.calibration, counts.aggregation)
-        self._report(orders, runs)
+        self._report(orders, selection)
         return self
 
     def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:
-        """Predictions (n,): of the candidates weighted by ``weights_``, or of the selected one."""
-        X, chosen, weights = self._readout(X, readout)
-        prediction: Floats = candidate_matrix(chosen, X) @ weights
+        """Predictions (n,): of the candidates weighted by ``weights_``, or of the selected one alone ("single")."""
+        X, pool, weights = self._readout(X, readout)
+        prediction: Floats = pool.predict(X) @ weights
         return prediction
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
-        """The gate at every row, (n, M): the selected one's, or the gates of all candidates weighted by ``weights_``.
+        """The gate at every row, (n, M): all candidates' weighted by ``weights_``, or the selected one's ("single").
 
-        The second needs candidates that are gates over the same experts.
+        The first needs candidates that are gates over the same experts.
         """
-        X, chosen, weights = self._readout(X, readout)
-        for name, candidate in chosen:
-            if not hasattr(candidate, "gate_weights"):
-                raise ValueError(f"candidates[{name!r}] ({type(candidate).__name__}) has no gate_weights")
-        experts = [(*getattr(c, "routed", ()), *getattr(c, "shared", ())) for _, c in chosen]
-        if any(others != experts[0] for others in experts):
-            raise ValueError("an aggregated gate needs candidates with the same experts; take readout='selected'")
-        gates = [share * candidate.gate_weights(X) for share, (_, candidate) in zip(weights, chosen, strict=True)]
-        return np.asarray(sum(gates))
+        X, pool, weights = self._readout(X, readout)
+        return averaged_gates(pool, weights, X)
 
     def _sample(self, X: Any, y: Any) -> tuple[Any, Floats]:
         """X as it was given, for candidates that select columns or impute, and y as numbers."""
@@ -136,23 +128,22 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         )
         return (X if hasattr(X, "shape") else checked), np.asarray(response, dtype=np.float64)
 
-    def _readout(self, X: Any, readout: str) -> tuple[Any, Named, Floats]:
+    def _readout(self, X: Any, readout: Readout) -> tuple[Any, Pool, Floats]:
+        """X as the candidates get it, the candidates that are asked, and their weights."""
         check_is_fitted(self, "selected_")
-        if readout not in ("aggregate", "selected"):
-            raise ValueError(f"readout must be 'aggregate' or 'selected', not {readout!r}")
+        check_readout(readout)
         checked = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
         X = X if hasattr(X, "shape") else checked
         if readout == "aggregate":
-            return X, self.candidates_, self.weights_
-        return X, [self.candidates_[self.selected_index_]], np.ones(1)
+            return X, self._pool, self.weights_
+        return X, Pool([self.candidates_[self.selected_index_]], kind="candidate"), np.ones(1)
 
-    def _report(self, orders: list[NDArray[np.intp]], runs: list[tuple[Floats, Weighing]]) -> None:
-        sigmas, weighings = zip(*runs, strict=True)
-        one = len(orders) == 1
-        self.order_ = orders[0] if one else np.stack(orders)
-        self.sigma_ = sigmas[0] if one else np.stack(sigmas)
-        self.weight_path_ = weighings[0].path if one else np.stack([run.path for run in weighings])
-        self.online_predictions_ = weighings[0].online if one else np.stack([run.online for run in weighings])
+    def _report(self, orders: list[NDArray[np.intp]], selection: Selection) -> None:
+        self.selected_index_, self.squared_distances_ = selection.candidate, selection.squared_distances
+        self.selected_, self.weights_ = self.candidates_[selection.candidate][0], selection.weights
+        self.order_, self.sigma_ = one_or_stacked(orders), one_or_stacked(selection.sigmas)
+        self.weights_path_ = one_or_stacked([weighing.path for weighing in selection.weighings])
+        self.online_predictions_ = one_or_stacked([weighing.online for weighing in selection.weighings])
 
 
 def _checked(blocks: Blocks | None) -> Blocks:
@@ -164,22 +155,3 @@ def _checked(blocks: Blocks | None) -> Blocks:
         if getattr(blocks, name) is not None:
             raise ValueError(f"blocks.{name} must be None for a selection, not {getattr(blocks, name)!r}")
     return blocks
-
-
-def _orders(n: int, n1: int, n_orders: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """Random orders of the rows, all with the same first block, for the candidates are fitted once."""
-    first = rng.permutation(n)
-    others = [np.concatenate([first[:n1], rng.permutation(first[n1:])]) for _ in range(n_orders - 1)]
-    return [first, *others]
-
-
-def _weigh(
-    F: Floats, y: Floats, rows: NDArray[np.intp], counts: BlockCounts, blocks: Blocks, noise: Noise
-) -> tuple[Floats, Weighing]:
-    """Step (c) on rows in their order: scales from the first of them, weights from the others."""
-    second, third = rows[: counts.calibration], rows[counts.calibration :]
-    if blocks.sigma is not None:
-        sigma = np.full(F.shape[1], float(blocks.sigma))
-    else:
-        sigma = scales(F[second], y[second], blocks.scale_bounds(y[second]))
-    return sigma, weigh(F[third], y[third], sigma, noise)

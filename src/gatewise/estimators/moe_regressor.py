@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, check_readout, Floats
 from gatewise.estimators.validation import (
     checked_experts,
     checked_rows,
@@ -31,7 +31,7 @@ from gatewise.router.intervals import disagreement, Spread
 from gatewise.router.learning import RouterFit
 from gatewise.router.mixing import go_on, Mixing
 from gatewise.router.out_of_fold import OutOfFold
-from gatewise.router.settings import check_readout, MoESettings
+from gatewise.router.settings import MoESettings
 from gatewise.router.training import Task, train, Trained, use_as_they_are
 from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
 

@@ -5,7 +5,8 @@ from gatewise.experts.column import ColumnExpert
 from gatewise.experts.constant import ConstantExpert
 from gatewise.experts.fourier import FourierExpert
 from gatewise.experts.polynomial import PolynomialExpert
-from gatewise.experts.protocol import Expert, expert_matrix, expert_predictions
+from gatewise.experts.pool import expert_matrix, expert_predictions
+from gatewise.experts.protocol import Expert
 
 __all__ = [
     "AffineExpert",

@@ -1,4 +1,4 @@
-"""Experts that learn on the way: states over time, none of which has seen what it predicts."""
+"""Experts that learn while they are used: a sequence of states, none of which has seen the rows that it predicts."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats
-from gatewise.experts.protocol import Expert, expert_matrix, expert_predictions
+from gatewise.experts.pool import expert_matrix, expert_predictions, noting, Pool
+from gatewise.experts.protocol import can_predict, Expert
 
-PROBES = 256  # rows on which the error of keeping only some states is measured
+PROBES = 256  # rows at which predictions are averaged over all states, to measure the error of keeping only some
 
 
 class EvolvingExpert:
@@ -54,24 +53,21 @@ class AveragedExpert:
         return prediction
 
 
-def is_ready(expert: Expert) -> bool:
-    """Whether an expert can predict: a function can, a scikit-learn estimator once it is fitted."""
-    if not (hasattr(expert, "fit") and hasattr(expert, "predict")):
-        return True
-    try:
-        check_is_fitted(expert)
-    except (NotFittedError, TypeError):
-        return False
-    return True
+def after_burn_in(pool: Pool, X: Any, y: Floats, update: bool) -> Pool:
+    """The pool with copies of its experts as they are after the burn-in rows X and responses y (n,).
+
+    An expert that was not fitted is fitted to these rows; one that was is updated by ``partial_fit`` if ``update`` is
+    true and it has one.
+    """
+    models = []
+    for name, expert in pool.experts:
+        with noting(f"raised by the {pool.kind} {name!r} in the burn-in"):
+            models.append(_after_burn_in(expert, X, y, update))
+    return pool.with_models(models)
 
 
-def started(experts: Sequence[Expert], X: Any, y: Floats, update: bool) -> list[Expert]:
-    """Copies of the experts after the burn-in rows: fitted if they were not, else updated if asked and able."""
-    return [_start(expert, X, y, update) for expert in experts]
-
-
-def _start(expert: Expert, X: Any, y: Floats, update: bool) -> Any:
-    if not is_ready(expert):
+def _after_burn_in(expert: Expert, X: Any, y: Floats, update: bool) -> Any:
+    if not can_predict(expert):
         fresh: Any = clone(expert)
         return fresh.partial_fit(X, y) if update and hasattr(fresh, "partial_fit") else fresh.fit(X, y)
     own: Any = copy.deepcopy(expert)
@@ -81,49 +77,57 @@ def _start(expert: Expert, X: Any, y: Floats, update: bool) -> Any:
 class Trajectory(NamedTuple):
     """What evolving experts did along a sequence of rows.
 
-    predictions (n, M): each row's from the state before it. states: the kept states of all experts, each standing for
-    the rows from one of ``edges`` (kept + 1,) to the next. averages: the time-averaged experts. thinning_error: the
-    root mean square difference, at some of the rows, between averages over all states and over those kept.
+    ``predictions`` (n, M): those of every row, made before the experts had seen it. ``states``: the pools that were
+    kept, and ``edges`` (kept + 1,): state i stands for the rows from edges[i] to edges[i + 1]. ``averages``: every
+    expert averaged over time. ``thinning_error``: the root mean square difference, at some of the rows, between
+    averages over all states and over the states that were kept.
     """
 
     predictions: Floats
-    states: list[list[Expert]]
+    states: list[Pool]
     edges: NDArray[np.intp]
-    averages: list[Expert]
+    averages: Pool
     thinning_error: float
 
 
-def evolve(
-    experts: Sequence[Expert], X: Any, y: Floats, update_every: int, n_snapshots: int, keep_from: int = 0
-) -> Trajectory:
-    """Predict and update along the rows: a block of ``update_every`` is predicted, then learned from.
+def evolve(pool: Pool, X: Any, y: Floats, update_every: int, n_snapshots: int, keep_from: int = 0) -> Trajectory:
+    """Predict and update along the rows: a block of ``update_every`` rows is predicted, then learned from.
 
-    States are kept from row ``keep_from`` on, at most ``n_snapshots`` of them, evenly in time; a row's prediction
-    never depends on its own response or a later one. The experts handed over are changed: pass copies.
+    States are kept from row ``keep_from`` on, at most ``n_snapshots`` of them, evenly in time. No row's prediction
+    depends on its own response or on a later one. The experts of the pool are changed: pass copies.
     """
     n = len(y)
-    current: list[Any] = list(experts)
-    predictions = np.empty((n, len(current)))
+    predictions = np.empty((n, len(pool)))
     probes = _safe_indexing(X, np.linspace(0, n - 1, min(n, PROBES)).astype(int))
     blocks = list(_update_blocks(n, update_every, keep_from))
     kept_blocks = [number for number, (start, _) in enumerate(blocks) if start >= keep_from]
     groups = np.array_split(np.asarray(kept_blocks), min(n_snapshots, len(kept_blocks)))
     stored = {int(group[len(group) // 2]) for group in groups}
-    recorder = _Recorder(len(current), n - keep_from)
+    recorder = _Recorder(len(pool), n - keep_from)
     states = []
     for number, (start, stop) in enumerate(blocks):
         rows = _safe_indexing(X, np.arange(start, stop))
-        predictions[start:stop] = expert_matrix(current, rows, f"at observation {start}, experts")
+        with noting(f"at observation {start}"):
+            predictions[start:stop] = pool.predict(rows)
         if start >= keep_from:
-            recorder.add(current, probes, stop - start)
+            recorder.add(pool.models, probes, stop - start)
         if number in stored:
-            states.append([copy.deepcopy(expert) for expert in current])
+            states.append(pool.with_models([copy.deepcopy(expert) for expert in pool.models]))
         if stop < n:
-            current = [_update(expert, rows, y[start:stop]) for expert in current]
+            pool = _updated(pool, rows, y[start:stop])
     edges = np.array([blocks[group[0]][0] - keep_from for group in groups] + [n - keep_from])
     shares = np.diff(edges) / (n - keep_from)
-    averages, error = recorder.averages(states, shares, probes)
-    return Trajectory(predictions, states, edges, averages, error)
+    averages, error = recorder.averages([state.models for state in states], shares, probes)
+    return Trajectory(predictions, states, edges, pool.with_models(averages), error)
+
+
+def _updated(pool: Pool, X: Any, y: Floats) -> Pool:
+    """The pool after ``partial_fit`` of every expert that has it."""
+    models = []
+    for name, expert in pool.experts:
+        with noting(f"raised by the {pool.kind} {name!r} in an update"):
+            models.append(_update(expert, X, y))
+    return pool.with_models(models)
 
 
 def _update(expert: Any, X: Any, y: Floats) -> Any:

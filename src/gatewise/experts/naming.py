@@ -1,99 +1,73 @@
-"""The candidates of a selection: their names, how they are made ready, and how they are asked."""
+"""Names for experts: those that the user gave, and names after the type for experts that came without one."""
 
-import copy
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any, TypeAlias
 
-import numpy as np
-
-from gatewise.arrays import Floats
-from gatewise.experts.evolving import is_ready
-from gatewise.experts.protocol import expert_predictions
-
-Named: TypeAlias = list[tuple[str, Any]]
+NamedExperts: TypeAlias = list[tuple[str, Any]]
 
 
-def named_candidates(candidates: Sequence[Any]) -> Named:
-    """Pairs (name, candidate): as given, or named after their type or their gate's, numbered where that repeats.
+def named_experts(experts: Iterable[Any], argument: str = "experts", least: int = 1) -> NamedExperts:
+    """Pairs (name, expert) from experts, from such pairs, or from both kinds mixed.
+
+    An expert without a name is named after its type in small letters, or after the type of its gate where it has one;
+    where that name is already in use, a number is added. ``argument`` is what an error calls the list, and ``least``
+    is the smallest number of experts that it may hold.
 
     >>> from sklearn.linear_model import Ridge
-    >>> [name for name, _ in named_candidates([Ridge(), Ridge(10.0), ("mean", lambda X: 0.0 * X[:, 0])])]
+    >>> [name for name, _ in named_experts([Ridge(), Ridge(10.0), ("mean", lambda X: 0.0 * X[:, 0])])]
     ['ridge-1', 'ridge-2', 'mean']
     """
-    items = [_pair(item) for item in candidates]
-    if not items:
-        raise ValueError("candidates must hold at least one candidate, not none")
-    made_up = Counter(_type_name(candidate) for name, candidate in items if name is None)
-    seen: Counter[str] = Counter()
-    named = []
-    for number, (name, candidate) in enumerate(items):
-        _check(candidate, f"candidates[{number}]" if name is None else f"candidates[{name!r}]")
-        if name is None:
-            kind = _type_name(candidate)
-            seen[kind] += 1
-            name = f"{kind}-{seen[kind]}" if made_up[kind] > 1 else kind  # noqa: PLW2901
-        named.append((name, candidate))
-    twice = [name for name, count in Counter(name for name, _ in named).items() if count > 1]
-    if twice:
-        raise ValueError(f"candidates must have different names, but {twice[0]!r} occurs more than once")
-    return named
+    if isinstance(experts, str) or not isinstance(experts, Iterable):
+        raise TypeError(f"{argument} must be a list of models or of (name, model) pairs, not {experts!r}")
+    items = [_pair(item, f"{argument}[{place}]") for place, item in enumerate(experts)]
+    if len(items) < least:
+        wanted = "one model or (name, model) pair" if least == 1 else f"{least} models or (name, model) pairs"
+        raise ValueError(f"{argument} must hold at least {wanted}, not {len(items) or 'none'}")
+    given = Counter(name for name, _ in items if name is not None)
+    for name, uses in given.items():
+        if uses > 1:
+            raise ValueError(f"{argument} must have different names, but {name!r} occurs more than once")
+    unnamed = Counter(_type_name(expert) for name, expert in items if name is None)
+    free = {kind: _free_names(kind, uses, given) for kind, uses in unnamed.items()}
+    return [(next(free[_type_name(expert)]) if name is None else name, expert) for name, expert in items]
 
 
-def ready_candidates(named: Named, X: Any, y: Floats) -> Named:
-    """The candidates ready to predict: those that are not are copied and fitted to the rows; the rest stay.
-
-    A deep copy and not `clone`, which would undo the fit of experts that a candidate holds; all in one, so that
-    experts which several candidates hold are copied once and stay the same for all of them.
-    """
-    copies = iter(copy.deepcopy([candidate for _, candidate in named if not is_ready(candidate)]))
-    return [(name, c if is_ready(c) else _fitted(name, next(copies), X, y)) for name, c in named]
+def _free_names(kind: str, uses: int, given: Counter[str]) -> Iterator[str]:
+    """Names after ``kind`` that are not given ones: the kind itself if one is enough, else with numbers from 1."""
+    if uses == 1 and kind not in given:
+        return iter([kind])
+    return (name for name in (f"{kind}-{number}" for number in count(1)) if name not in given)
 
 
-def candidate_matrix(named: Named, X: Any) -> Floats:
-    """The predictions of every candidate, (n, L); an error names the candidate at fault."""
-    return np.stack([_ask(name, candidate, X) for name, candidate in named], axis=1)
+def _pair(item: Any, place: str) -> tuple[str | None, Any]:
+    """(name or None, expert) of one entry, or an error that names its place."""
+    if not isinstance(item, tuple | list):
+        _check(item, place)
+        return None, item
+    if len(item) != 2:
+        raise TypeError(f"{place} must be a model or a pair (name, model), not {item!r}")
+    name, expert = item
+    if not isinstance(name, str) or not name or "__" in name:
+        raise ValueError(f"{place} must be named by text without a double underscore, not {name!r}")
+    _check(expert, f"{place} ({name!r})")
+    return name, expert
 
 
-def _fitted(name: str, candidate: Any, X: Any, y: Floats) -> Any:
-    try:
-        candidate.fit(X, y)
-    except Exception as error:
-        who = f"candidates[{name!r}] ({type(candidate).__name__})"
-        raise _kind(error)(f"{who} failed to fit {len(y)} rows: {error}") from error
-    return candidate
+def _type_name(expert: Any) -> str:
+    gate = getattr(expert, "gate", None)
+    named = expert if gate is None else gate
+    name = str(getattr(named, "__name__", type(named).__name__)).lower()
+    return re.sub("_{2,}", "_", name)
 
 
-def _ask(name: str, candidate: Any, X: Any) -> Floats:
-    try:
-        return expert_predictions(candidate, X, f"candidates[{name!r}]")
-    except RuntimeError as error:
-        raise _kind(error.__cause__)(str(error)) from error.__cause__
-
-
-def _kind(error: BaseException | None) -> type[Exception]:
-    """Bad input stays a ValueError or TypeError, as scikit-learn's users expect."""
-    return next((kind for kind in (ValueError, TypeError) if isinstance(error, kind)), RuntimeError)
-
-
-def _pair(item: Any) -> tuple[str | None, Any]:
-    if isinstance(item, tuple | list):
-        if len(item) != 2 or not isinstance(item[0], str):
-            raise TypeError(f"candidates must hold candidates or pairs (name, candidate), not {item!r}")
-        return item[0], item[1]
-    return None, item
-
-
-def _type_name(candidate: Any) -> str:
-    gate = getattr(candidate, "gate", None)
-    named = candidate if gate is None else gate
-    return str(getattr(named, "__name__", type(named).__name__)).lower()
-
-
-def _check(candidate: Any, who: str) -> None:
-    if isinstance(candidate, type):
-        raise TypeError(f"{who} must be an instance, as {candidate.__name__}(...), not the class itself")
-    if hasattr(candidate, "n_experts") and hasattr(candidate, "features"):
-        raise TypeError(f"{who} is a gate without experts; use GateRegressor(experts, {candidate!r})")
-    if not (callable(getattr(candidate, "predict", None)) or callable(candidate)):
-        raise TypeError(f"{who} must have predict(X) or be a callable X -> (n,), not {candidate!r}")
+def _check(expert: Any, who: str) -> None:
+    if isinstance(expert, type):
+        raise TypeError(f"{who} must be an instance, as {expert.__name__}(...), not the class itself")
+    if callable(getattr(expert, "predict", None)) or callable(expert):
+        return
+    if hasattr(expert, "n_experts") and hasattr(expert, "weights"):
+        raise TypeError(f"{who} is a gate without experts; use GateRegressor(experts, {expert!r})")
+    raise TypeError(f"{who} must have predict(X) or be a callable X -> (n,), not {expert!r}")

@@ -1,22 +1,22 @@
-"""Forecasts of experts for rows that they were not fitted on."""
+"""Named experts that are fitted, held out and asked together, and whose errors say which of them failed."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from gatewise.arrays import Floats
-from gatewise.experts import expert_predictions
+from gatewise.arrays import Floats, Indices
+from gatewise.experts.naming import named_experts
+from gatewise.experts.protocol import can_predict, Expert
 
-Rows = NDArray[np.intp]
-Split = tuple[Rows, Rows]
+Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +27,10 @@ class HeldOut:
     ``train`` the rows that the experts of each split were fitted on.
     """
 
-    rows: Rows
-    fold: Rows
+    rows: Indices
+    fold: Indices
     F: Floats
-    train: tuple[Rows, ...]
+    train: tuple[Indices, ...]
 
     @property
     def in_time(self) -> bool:
@@ -40,7 +40,7 @@ class HeldOut:
             for number, part in enumerate(self.train)
         )
 
-    def learners(self) -> Iterator[tuple[Rows, Rows]]:
+    def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate for it may learn from, and the entries that it then predicts."""
         for number, part in enumerate(self.train):
             yield np.flatnonzero(np.isin(self.rows, part)), np.flatnonzero(self.fold == number)
@@ -48,11 +48,56 @@ class HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Named experts, how each is fitted, and by how many processes."""
+    """Named experts and how they are fitted and asked.
+
+    ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
+    the number of processes (1: none beside this one, None: what joblib's context says); ``kind`` is the word for one
+    of them in an error.
+
+    An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
+    one finite number per row is a ValueError that names the expert.
+    """
 
     experts: Sequence[tuple[str, Any]]
-    params: Mapping[str, Mapping[str, Any]]  # metadata for the fit of each expert, by name
-    n_jobs: int | None = None
+    params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    n_jobs: int | None = 1
+    kind: str = "expert"
+
+    @classmethod
+    def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
+        """The pool of experts or (name, expert) pairs, as `named_experts` takes them.
+
+        >>> Pool.of([lambda X: X[:, 0], ("zero", lambda X: 0.0 * X[:, 0])]).predict(np.ones((2, 1)))
+        array([[1., 0.],
+               [1., 0.]])
+        """
+        return cls(named_experts(experts, argument, least), kind=kind)
+
+    def __len__(self) -> int:
+        return len(self.experts)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the experts, in their order."""
+        return [name for name, _ in self.experts]
+
+    @property
+    def models(self) -> list[Any]:
+        """The experts without their names, in their order."""
+        return [expert for _, expert in self.experts]
+
+    @property
+    def can_predict(self) -> bool:
+        """Whether every expert can predict without being fitted first."""
+        return not self.unfitted()
+
+    def unfitted(self) -> list[tuple[str, Any]]:
+        """The pairs (name, expert) of those that have to be fitted before they can predict."""
+        return [(name, expert) for name, expert in self.experts if not can_predict(expert)]
+
+    def with_models(self, models: Iterable[Any]) -> Self:
+        """The pool with other experts under the same names."""
+        return replace(self, experts=list(zip(self.names, models, strict=True)))
 
     def fit(self, X: Any, targets: Floats, splits: Sequence[Split]) -> tuple[list[Any], HeldOut]:
         """The experts fitted on all rows, and their forecasts on the rows that each split holds out.
@@ -65,7 +110,8 @@ class Pool:
         tasks = [(split, m) for split in (everything, *splits) for m in range(M)]
         done = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_one)(
-                *self.experts[m],
+                self._label(self.experts[m][0]),
+                self.experts[m][1],
                 X,
                 columns[:, m],
                 split,
@@ -81,17 +127,92 @@ class Pool:
         ]
         return fitted, _collect(splits, parts)
 
+    def fit_unfitted(self, X: Any, y: Floats) -> Self:
+        """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
 
-def _collect(splits: Sequence[Split], parts: Sequence[Floats]) -> HeldOut:
-    rows = np.concatenate([test for _, test in splits])
-    fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    return HeldOut(rows, fold, np.concatenate(parts), tuple(train for train, _ in splits))
+        A deep copy and not `clone`, which would undo the fit of experts that an unfitted one holds; all in one, so
+        that experts which several of them hold are copied once and stay the same for all of them.
+        """
+        unfitted = self.unfitted()
+        models = copy.deepcopy([expert for _, expert in unfitted])
+        copies = {name: model for (name, _), model in zip(unfitted, models, strict=True)}
+        for name, model in copies.items():
+            with noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
+                model.fit(X, y)
+        return self.with_models(copies.get(name, expert) for name, expert in self.experts)
+
+    def predict(self, X: Any) -> Floats:
+        """The predictions of all experts, (n, M)."""
+        if self.n_jobs == 1:
+            columns = [expert_predictions(expert, X, self._label(name)) for name, expert in self.experts]
+        else:
+            columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+                delayed(expert_predictions)(expert, X, self._label(name)) for name, expert in self.experts
+            )
+        return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
+
+    def total(self, X: Any) -> Floats:
+        """The sum of the predictions of all experts, (n,); zeros where there is no expert."""
+        return np.asarray(self.predict(X).sum(axis=1))
+
+    def mix(self, X: Any, assignments: Iterable[tuple[int, Indices, Floats]]) -> Floats:
+        """The sum over (m, rows, weights) of weights times expert m's predictions at these rows, (n,).
+
+        Every expert is asked for the rows that are assigned to it and for no others.
+        """
+        n = _n_rows(X)
+        total = np.zeros(n)
+        for m, rows, weights in assignments:
+            name, expert = self.experts[m]
+            part = X if len(rows) == n else _safe_indexing(X, rows)
+            total[rows] += weights * expert_predictions(expert, part, self._label(name))
+        return total
+
+    def _label(self, name: str) -> str:
+        return f"the {self.kind} {name!r}"
 
 
-def predict_matrix(experts: Sequence[tuple[str, Any]], X: Any, n_jobs: int | None = None) -> Floats:
-    """The forecasts of fitted experts, (n, M)."""
-    parts = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(_predict)(name, expert, X) for name, expert in experts)
-    return np.column_stack(parts)
+def expert_matrix(experts: Sequence[Any], X: Any, name: str = "experts") -> Floats:
+    """The predictions of every expert, (n, M); an error names the expert at fault.
+
+    ``experts`` are experts or (name, expert) pairs, and ``name`` is what an error calls the list of them.
+
+    >>> from gatewise.experts import ConstantExpert
+    >>> expert_matrix([ConstantExpert(1.0), ConstantExpert(2.0)], np.zeros((3, 1)))
+    array([[1., 2.],
+           [1., 2.],
+           [1., 2.]])
+    """
+    return Pool.of(experts, name).predict(X)
+
+
+def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Floats:
+    """The predictions of one expert, (n,), checked; ``label`` names it in an error.
+
+    >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
+    array([1., 1.])
+    """
+    ask: Any = getattr(expert, "predict", expert)
+    with noting(f"raised by {label}"):
+        answer = ask(X)
+    try:
+        predictions = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{label} must return numbers: {error}") from error
+    n = _n_rows(X)
+    if predictions.shape != (n,):
+        raise ValueError(f"{label} must return shape ({n},), one number per row, not {predictions.shape}")
+    if not np.isfinite(predictions).all():
+        row = int(np.argmin(np.isfinite(predictions)))
+        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {row}")
+    return predictions
+
+
+def nonzero_assignments(weights: Floats) -> Iterator[tuple[int, Indices, Floats]]:
+    """(m, the rows where expert m has weight, its weights there) for weights (n, M), as `Pool.mix` takes them."""
+    for m in np.flatnonzero(weights.any(axis=0)):
+        rows = np.flatnonzero(weights[:, m])
+        yield int(m), rows, weights[rows, m]
 
 
 def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats]:
@@ -117,31 +238,39 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     return {}
 
 
-def _fit_one(
-    name: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any], keep: bool
-) -> tuple[Any, Floats]:
-    train, test = split
-    with _naming(name):
-        whole = keep and len(train) == len(y)
-        part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
-        model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
-    forecast = _predict(name, model, _safe_indexing(X, test)) if len(test) else np.empty(0)
-    return (model if keep else None), forecast
-
-
-def _predict(name: str, expert: Any, X: Any) -> Floats:
-    with _naming(name):
-        try:
-            return expert_predictions(expert, X, f"the expert {name!r}")
-        except RuntimeError as error:
-            raise error.__cause__ or error from None  # its own type of error, as from fit
-
-
 @contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """An error that an expert raises keeps its type and gets the expert's name."""
+def noting(note: str) -> Iterator[None]:
+    """An error that is raised inside keeps its type and gets a note, such as which expert it came from."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"raised by the expert {name!r}")
+        error.add_note(note)
         raise
+
+
+def _fit_one(
+    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any], keep: bool
+) -> tuple[Any, Floats]:
+    """The expert fitted on the first rows of the split (None unless ``keep``), and its forecasts of the others."""
+    train, test = split
+    with noting(f"raised by {label}"):
+        whole = keep and len(train) == len(y)
+        part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
+        model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
+    forecast = expert_predictions(model, _safe_indexing(X, test), label) if len(test) else np.empty(0)
+    return (model if keep else None), forecast
+
+
+def _collect(splits: Sequence[Split], parts: Sequence[Floats]) -> HeldOut:
+    rows = np.concatenate([test for _, test in splits])
+    fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
+    return HeldOut(rows, fold, np.concatenate(parts), tuple(train for train, _ in splits))
+
+
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def predict_matrix(experts: Sequence[tuple[str, Any]], X: Any, n_jobs: int | None = None) -> Floats:
+    """The predictions of named experts, (n, M)."""
+    return Pool(experts, n_jobs=n_jobs).predict(X)

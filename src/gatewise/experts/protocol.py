@@ -1,12 +1,11 @@
-"""What an expert is, and how one is asked."""
+"""What an expert is: anything that turns rows into one number each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import ArrayLike
-
-from gatewise.arrays import Floats
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 
 class Predictor(Protocol):
@@ -20,47 +19,17 @@ class Predictor(Protocol):
 Expert = Predictor | Callable[[Any], ArrayLike]
 
 
-def expert_predictions(expert: Expert, X: Any, label: str = "expert") -> Floats:
-    """The predictions of one expert, (n,), checked; ``label`` names it in an error.
+def can_predict(expert: Expert) -> bool:
+    """Whether an expert can predict now: a function always can, a scikit-learn estimator once it is fitted.
 
-    >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
-    array([1., 1.])
+    >>> from sklearn.linear_model import Ridge
+    >>> can_predict(lambda X: X[:, 0]), can_predict(Ridge()), can_predict(Ridge().fit([[0.0]], [1.0]))
+    (True, False, True)
     """
-    who = f"{label} ({_describe(expert)})"
-    ask = getattr(expert, "predict", expert)
-    if not callable(ask):
-        raise TypeError(f"{who} must have predict(X) or be a callable X -> (n,)")
+    if not (hasattr(expert, "fit") and hasattr(expert, "predict")):
+        return True
     try:
-        answer = ask(X)
-    except Exception as error:
-        raise RuntimeError(f"{who} failed to predict: {error}") from error
-    try:
-        predictions = np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{who} must return numbers: {error}") from error
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if predictions.shape != (n,):
-        raise ValueError(f"{who} must return shape ({n},), one number per row, not {predictions.shape}")
-    if not np.isfinite(predictions).all():
-        row = int(np.argmin(np.isfinite(predictions)))
-        raise ValueError(f"{who} must return finite numbers, but gave {predictions[row]} at row {row}")
-    return predictions
-
-
-def expert_matrix(experts: Sequence[Expert], X: Any, name: str = "experts") -> Floats:
-    """The predictions of every expert, (n, M); an error names the expert at fault.
-
-    >>> from gatewise.experts import ConstantExpert
-    >>> expert_matrix([ConstantExpert(1.0), ConstantExpert(2.0)], np.zeros((3, 1)))
-    array([[1., 2.],
-           [1., 2.],
-           [1., 2.]])
-    """
-    if len(experts) == 0:
-        raise ValueError(f"{name} must hold at least one expert")
-    columns = [expert_predictions(expert, X, f"{name}[{m}]") for m, expert in enumerate(experts)]
-    return np.stack(columns, axis=1)
-
-
-def _describe(expert: Expert) -> str:
-    return getattr(expert, "__name__", type(expert).__name__)
+        check_is_fitted(expert)
+    except (NotFittedError, TypeError):
+        return False
+    return True

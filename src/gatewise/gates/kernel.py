@@ -12,6 +12,7 @@ from scipy.special import softmax
 
 from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
 from gatewise.gates.gate import flatten_candidates, Gate
+from gatewise.kernels import top_k
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
 
 MAX_CENTERS = 100_000
@@ -94,7 +95,7 @@ class KernelGate(Gate):
         return self._interpolate(rows, theta)
 
     def active(self, X: Any, theta: ArrayLike) -> NDArray[np.intp]:
-        return np.argsort(-self.weights(X, theta), axis=-1, kind="stable")
+        return top_k(self.weights(X, theta), self.n_experts)
 
     def mean_weights(self, X: Any, thetas: ArrayLike | Net, shares: ArrayLike | None = None) -> Floats:
         """The mean gate, (n, M). The gate is linear in theta, so it is the gate of the mean theta."""

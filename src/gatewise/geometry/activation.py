@@ -6,10 +6,11 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, Floats
-from gatewise.geometry.checked_inputs import as_labels, as_share, Labels
+from gatewise.arrays import as_between, as_count, Floats, Indices
+from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.mixtures import best_mixtures, MAX_SUBSETS, n_sets
 from gatewise.geometry.regions import squared_losses
+from gatewise.kernels import top_k
 from gatewise.stats import Interval, mean_interval
 
 
@@ -74,7 +75,7 @@ def activation(
     n, n_experts = losses.shape
     residuals = (np.asarray(predictions, float) - np.asarray(y, float)[:, None]).reshape(n, n_experts, -1)
     labels = as_labels(regions, "regions", n)
-    k_max, level = _largest(k_max, n_experts), as_share(level, "level")
+    k_max, level = _largest(k_max, n_experts), as_between(level, "level")
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be 0 or above, not {tolerance!r}")
     half = np.random.default_rng(seed).permutation(n) % 2
@@ -100,7 +101,7 @@ def _gram(residuals: Floats) -> Floats:
     return np.asarray(np.einsum("njq,nkq->jk", residuals, residuals) / max(len(residuals), 1))
 
 
-def _cross_fitted(residuals: Floats, labels: Labels, half: Labels, k_max: int) -> Floats:
+def _cross_fitted(residuals: Floats, labels: Indices, half: Indices, k_max: int) -> Floats:
     """The loss at every row of the best mixture of at most 1, ..., k_max experts of the other half, (n, k_max).
 
     A region that the other half does not have is served by the mixture for all rows.
@@ -117,11 +118,11 @@ def _cross_fitted(residuals: Floats, labels: Labels, half: Labels, k_max: int) -
 
 
 def _region(
-    region: int, labels: Labels, residuals: Floats, single: Floats, curve: Floats, level: float
+    region: int, labels: Indices, residuals: Floats, single: Floats, curve: Floats, level: float
 ) -> RegionBarrier:
     here = labels == region
     weights = best_mixtures(_gram(residuals[here]), 2)[1].weights
-    first, second = sorted(np.argsort(-weights, kind="stable")[:2].tolist())
+    first, second = sorted(top_k(weights, 2).tolist())
     # Integrals over the region, so that they add up to the integral over all rows: rows elsewhere count zero.
     return RegionBarrier(
         region=int(region),

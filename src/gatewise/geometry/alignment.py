@@ -3,13 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import special
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, Floats
-from gatewise.geometry.checked_inputs import as_labels, as_share, as_weights
+from gatewise.arrays import as_between, as_count, Floats, Indices
+from gatewise.geometry.checked_inputs import as_labels, as_weights
 from gatewise.geometry.two_sample import random_orders
-from gatewise.stats import Interval
+from gatewise.stats import Interval, mean_and_error, student_interval
 
 
 class Alignment(NamedTuple):
@@ -44,7 +43,7 @@ def alignment(
     (1.0, 0.5)
     """
     n = len(np.asarray(best))
-    n_experts, level = as_count(n_experts, "n_experts", low=2), as_share(level, "level")
+    n_experts, level = as_count(n_experts, "n_experts", low=2), as_between(level, "level")
     labels = as_labels(best, "best", n, n_experts)
     weights = as_weights(assignments, "assignments", n, n_experts)
     if n < 2:
@@ -54,19 +53,19 @@ def alignment(
     agreement, chance = float(hits.mean()), float(use @ wins)
     # The excess is a smooth function of means; these are its influences, row by row.
     influence = hits - weights @ wins - use[labels]
-    half = float(special.stdtrit(n - 1, 0.5 + level / 2) * influence.std(ddof=1) / np.sqrt(n))
+    _, error = mean_and_error(influence)
     excess = agreement - chance
     return Alignment(
         agreement,
         chance,
-        Interval(excess, excess - half, excess + half),
+        student_interval(excess, error, n - 1, level),
         excess / (1.0 - chance) if chance < 1.0 else 0.0,
         _p_value(weights, labels, agreement, as_count(n_permutations, "n_permutations"), seed),
     )
 
 
 def _p_value(
-    weights: Floats, labels: NDArray[np.intp], agreement: float, n_permutations: int, seed: int | np.random.Generator
+    weights: Floats, labels: Indices, agreement: float, n_permutations: int, seed: int | np.random.Generator
 ) -> float:
     """The share of orders of the rows that agree at least as well, the given one counted."""
     rows, as_good = np.arange(len(labels)), 0

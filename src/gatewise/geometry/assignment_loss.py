@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_count, as_rows, Floats
 from gatewise.geometry.checked_inputs import as_labels, as_mass
+from gatewise.stats import mean_and_error
 
 MAX_NODES = 10**8
 
@@ -70,13 +71,12 @@ def assignment_loss(
     n, n_experts = gate.shape
     if n == 0:
         raise ValueError("weights must hold at least one row")
-    share = interior_mass(interior, mass, n)
+    kept = interior_mass(interior, mass, n)
     terms = ((region_targets(regions, targets, n, n_experts) - gate) ** 2).sum(axis=1)
-    value = float(share @ terms)
+    value = float(kept @ terms)
     if mass is not None:
         return Estimate(value, float("nan"))
-    kept = n * share * terms
-    return Estimate(value, float(kept.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"))
+    return Estimate(value, mean_and_error(n * kept * terms)[1] if n > 1 else float("nan"))
 
 
 def box_quadrature(

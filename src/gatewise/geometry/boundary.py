@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
-from gatewise.arrays import as_count, as_rows, as_vector, Floats
-from gatewise.geometry.checked_inputs import as_labels, Labels
+from gatewise.arrays import as_count, as_rows, as_vector, Booleans, Floats, Indices
+from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.regions import RegionMap
 
-# Widths of the search around the border point found so far: first nearly all directions, then ever fewer.
-SPREADS = tuple(3.0 * 0.6**i for i in range(15))
+# How far random directions lie from the one to the nearest border point so far: at first anywhere, then ever nearer.
+WIDTHS = tuple(3.0 * 0.6**i for i in range(15))
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Domain:
         object.__setattr__(self, "low", tuple(low.tolist()))
         object.__setattr__(self, "high", tuple(high.tolist()))
 
-    def contains(self, X: Floats) -> NDArray[np.bool_]:
+    def contains(self, X: Floats) -> Booleans:
         """Whether each row lies in the domain, (n,)."""
         within = np.asarray(((self.low <= X) & (self.high >= X)).all(axis=1))
         if self.inside is not None:
@@ -108,7 +108,7 @@ def boundary_distance(
     return distance
 
 
-def shrunken(distance: ArrayLike, rho: float) -> NDArray[np.bool_]:
+def shrunken(distance: ArrayLike, rho: float) -> Booleans:
     """Whether dist(x, border) >= rho at every row, (n,): x is in the shrunken region (`eq:shrunken-region`).
 
     >>> shrunken([0.1, 0.3], rho=0.2)
@@ -119,20 +119,20 @@ def shrunken(distance: ArrayLike, rho: float) -> NDArray[np.bool_]:
     return np.asarray(np.asarray(distance, dtype=np.float64) >= rho)
 
 
-def _labels(regions: RegionMap, rows: Floats) -> Labels:
+def _labels(regions: RegionMap, rows: Floats) -> Indices:
     return as_labels(regions(rows), "what regions(X) returns", len(rows))
 
 
 def _refined(
-    regions: RegionMap, labels: Labels, rows: Floats, target: Floats, domain: Domain, rng: np.random.Generator
+    regions: RegionMap, labels: Indices, rows: Floats, target: Floats, domain: Domain, rng: np.random.Generator
 ) -> Floats:
     """The distance to the nearest border point that a search around the first one finds."""
     d = rows.shape[1]
     target, distance = _bisect(regions, labels, rows, target)
-    for spread in SPREADS:
+    for width in WIDTHS:
         for _ in range(4 * d):
             toward = (target - rows) / np.maximum(distance, 1e-300)[:, None]
-            toward += spread * rng.normal(size=rows.shape) / np.sqrt(d)
+            toward += width * rng.normal(size=rows.shape) / np.sqrt(d)
             length = np.maximum(np.linalg.norm(toward, axis=1), 1e-300)
             probe = rows + (distance / length)[:, None] * toward
             hit = domain.contains(probe)
@@ -143,7 +143,7 @@ def _refined(
 
 
 def _bisect(
-    regions: RegionMap, labels: Labels, rows: Floats, target: Floats, n_steps: int = 24
+    regions: RegionMap, labels: Indices, rows: Floats, target: Floats, n_steps: int = 24
 ) -> tuple[Floats, Floats]:
     """The change of label that bisection finds between each row and its target, and how far away it is."""
     low, high = np.zeros(len(rows)), np.ones(len(rows))

@@ -3,11 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_rows, as_vector, Floats
-
-Labels = NDArray[np.intp]
+from gatewise.arrays import as_rows, as_vector, Booleans, Floats, Indices
 
 
 def as_losses(losses: Any, name: str = "losses") -> Floats:
@@ -18,7 +16,7 @@ def as_losses(losses: Any, name: str = "losses") -> Floats:
     return array
 
 
-def as_labels(labels: Any, name: str, n: int, n_labels: int | None = None) -> Labels:
+def as_labels(labels: Any, name: str, n: int, n_labels: int | None = None) -> Indices:
     """labels as whole numbers (n,) from 0 to n_labels - 1."""
     array = np.asarray(labels)
     if array.shape != (n,) or array.dtype.kind not in "iu":
@@ -32,7 +30,7 @@ def as_labels(labels: Any, name: str, n: int, n_labels: int | None = None) -> La
 
 
 def as_weights(assignments: Any, name: str, n: int, n_experts: int) -> Floats:
-    """Labels (n,) or weights (n, M) as weights (n, M); a label is a weight of one.
+    """Indices (n,) or weights (n, M) as weights (n, M); a label is a weight of one.
 
     >>> as_weights([1, 0], "assignments", 2, 3)
     array([[0., 1., 0.],
@@ -50,7 +48,7 @@ def as_weights(assignments: Any, name: str, n: int, n_experts: int) -> Floats:
     return weights
 
 
-def as_chosen(assignments: Any, name: str, n: int, n_experts: int) -> NDArray[np.bool_]:
+def as_chosen(assignments: Any, name: str, n: int, n_experts: int) -> Booleans:
     """Who is chosen where, (n, M): a mask as it is, labels as one expert a row, weights as the largest of a row.
 
     Ties go to the smaller index.
@@ -75,11 +73,3 @@ def as_mass(mass: ArrayLike | None, n: int) -> Floats:
     if (array < 0).any() or array.sum() <= 0:
         raise ValueError("mass must not be negative and must have a positive sum")
     return np.asarray(array / array.sum())
-
-
-def as_share(value: Any, name: str) -> float:
-    """value as a number strictly between 0 and 1."""
-    number = float(value)
-    if not 0.0 < number < 1.0:
-        raise ValueError(f"{name} must lie strictly between 0 and 1, not {value!r}")
-    return number

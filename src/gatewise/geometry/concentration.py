@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_rows, Floats
-from gatewise.geometry.checked_inputs import as_share
+from gatewise.arrays import as_between, as_count, as_rows, Floats
 from gatewise.stats import share_bounds
 
 
@@ -43,7 +42,7 @@ def anti_concentration(
     """
     rows, rng = as_rows(X), np.random.default_rng(seed)
     n, d = rows.shape
-    min_share, level = as_share(min_share, "min_share"), as_share(level, "level")
+    min_share, level = as_between(min_share, "min_share"), as_between(level, "level")
     if n < 2 * np.ceil(2 / min_share):
         raise ValueError(f"X must have at least {int(2 * np.ceil(2 / min_share))} rows for min_share, not {n}")
     if directions is None:

@@ -11,7 +11,7 @@ from gatewise.arrays import as_count, as_positive, as_rows, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.gates.phi import log_phi, Phi
 from gatewise.geometry.assignment_loss import interior_mass, region_targets
-from gatewise.geometry.simplex import simplex_least_squares
+from gatewise.solvers.simplex_least_squares import simplex_least_squares
 
 
 class ClassLoss(NamedTuple):
@@ -54,8 +54,7 @@ def class_loss(
     share = interior_mass(interior, mass, len(rows))
     wanted = region_targets(regions, targets, len(rows), gate.n_experts)
     if isinstance(gate, KernelGate):
-        theta, value, gap = simplex_least_squares(gate.features(rows), wanted, share)
-        return ClassLoss(value, theta, gap, certified=True)
+        return _kernel_infimum(gate.features(rows), wanted, share)
     if not isinstance(gate, ScoreGate):
         raise TypeError(f"gate must be a KernelGate or a ScoreGate, not {type(gate).__name__}")
     radius, rng = as_positive(radius, "radius"), np.random.default_rng(seed)
@@ -68,6 +67,21 @@ def class_loss(
     values = np.array([value for value, _ in ends])
     best = int(values.argmin())
     return ClassLoss(float(values[best]), ends[best][1], float(np.sort(values)[1] - values[best]), certified=False)
+
+
+def _kernel_infimum(features: Floats, wanted: Floats, share: Floats) -> ClassLoss:
+    """The minimum over theta (M, C), columns on the simplex, of sum_i share_i |wanted_i - theta features_i|^2.
+
+    With Q R the weighted features, the loss is |Q' wanted - R theta'|^2 and a rest that theta does not change. Every
+    entry (c, m) of the first is a response of its own that only weight m predicts: one row of least squares over the
+    simplex, with the unit vectors for experts.
+    """
+    roots, M = np.sqrt(share)[:, None], wanted.shape[1]
+    Q, R = np.linalg.qr(roots * features)
+    response = (Q.T @ (roots * wanted)).ravel()
+    fit = simplex_least_squares(np.repeat(R, M, axis=0), np.tile(np.eye(M), (len(R), 1)), response)
+    value = float(share @ ((wanted - features @ fit.theta.T) ** 2).sum(axis=1))
+    return ClassLoss(value, fit.theta, fit.gap * response.size, certified=True)  # the fit's loss is a mean
 
 
 def _descend(

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_positive, as_vector, Floats
+from gatewise.arrays import as_between, as_count, as_positive, as_vector, Floats
 from gatewise.geometry.boundary import boundary_distance, Domain
-from gatewise.geometry.checked_inputs import as_labels, as_share
+from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.regions import RegionMap
 from gatewise.stats import share_bounds
 
@@ -66,7 +66,7 @@ def boundary_regularity(
     >>> bool(found.total_low <= 2.0 <= found.total_high)  # gamma_1 = gamma_2 = 1
     True
     """
-    rho0, level = as_positive(rho0, "rho0"), as_share(level, "level")
+    rho0, level = as_positive(rho0, "rho0"), as_between(level, "level")
     rng, n = np.random.default_rng(seed), as_count(n_samples, "n_samples", low=100)
     X = domain.sample(n, rng)
     distance = boundary_distance(regions, X, domain, seed=rng)

@@ -5,9 +5,8 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
 MAX_SUBSETS = 200_000
 
@@ -53,7 +52,7 @@ def best_mixtures(gram: Floats, k_max: int) -> list[Mixture]:
     return found
 
 
-def _best_of(gram: Floats, sets: NDArray[np.intp]) -> Mixture | None:
+def _best_of(gram: Floats, sets: Indices) -> Mixture | None:
     """The best of the sets (q, k) with positive weights, None where there is none."""
     blocks = gram[sets[:, :, None], sets[:, None, :]]  # (q, k, k)
     # Experts that agree make a block singular: a ridge of rounding's size shares their weight.

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_rows, Floats
+from gatewise.arrays import as_rows, Floats, Indices
 from gatewise.experts import Expert, expert_matrix, expert_predictions
-from gatewise.geometry.checked_inputs import as_losses, Labels
+from gatewise.geometry.checked_inputs import as_losses
 from gatewise.geometry.smoothing import NeighborMean, Smoother
 
-RegionMap = Callable[[Any], Labels]
+RegionMap = Callable[[Any], Indices]
 NEIGHBORS = NeighborMean()
 
 
-def best_expert(losses: ArrayLike) -> Labels:
+def best_expert(losses: ArrayLike) -> Indices:
     """r(x) = min argmin_m losses[x, m], (n,): the best expert of every row, ties to the smaller index (`def:region`).
 
     >>> best_expert([[2.0, 1.0, 1.0], [0.0, 0.0, 3.0]])
@@ -56,7 +56,7 @@ class TrueRegions:
     experts: Sequence[Expert]
     truth: Expert
 
-    def __call__(self, X: Any) -> Labels:
+    def __call__(self, X: Any) -> Indices:
         rows = as_rows(X)
         return best_expert(squared_losses(expert_matrix(self.experts, rows), expert_predictions(self.truth, rows)))
 
@@ -92,5 +92,5 @@ class EstimatedRegions:
             raise ValueError(f"X must have {self.X.shape[1]} columns, as the rows of the losses, not {rows.shape[1]}")
         return self.smoother(self.X, self.losses, rows)
 
-    def __call__(self, X: Any) -> Labels:
+    def __call__(self, X: Any) -> Indices:
         return best_expert(self.smoothed(X))

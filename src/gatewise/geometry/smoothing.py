@@ -48,9 +48,10 @@ class NeighborMean:
 
 @dataclass(frozen=True)
 class KernelMean:
-    """The Gaussian-weighted mean loss; the bandwidth is n^(-1 / (4 + d)) times the mean spread unless given.
+    """The mean loss under Gaussian weights exp(-|x - x_i|^2 / (2 bandwidth^2)) around every new row x.
 
-    The mean spread is the mean over columns of the standard deviation of X (Scott's rule with one bandwidth).
+    The bandwidth is n^(-1 / (4 + d)) times the columns' mean standard deviation unless given: Scott's rule, with one
+    bandwidth for all columns.
 
     >>> KernelMean(0.1)(np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]]), np.array([[0.0], [0.5], [99.0]]))
     array([[1.],

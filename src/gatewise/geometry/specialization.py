@@ -6,16 +6,15 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_rows, Floats
+from gatewise.arrays import as_between, as_count, as_rows, Booleans, Floats, Indices
 from gatewise.geometry.alignment import Alignment, alignment
-from gatewise.geometry.checked_inputs import as_chosen, as_losses, as_share, Labels
+from gatewise.geometry.checked_inputs import as_chosen, as_losses
 from gatewise.geometry.regions import best_expert, RegionMap
 from gatewise.geometry.two_sample import difference_interval, permutation_p_values, positive_p_value
 from gatewise.stats import adjusted_p_values, Interval, mean_interval
 
-Mask = NDArray[np.bool_]
 RegionFit = Callable[[Floats, Floats], RegionMap]
 
 
@@ -88,7 +87,7 @@ def specialization(
     """
     rows = as_losses(losses)
     n, n_experts = rows.shape
-    alpha, min_rows = as_share(alpha, "alpha"), as_count(min_rows, "min_rows", low=2)
+    alpha, min_rows = as_between(alpha, "alpha"), as_count(min_rows, "min_rows", low=2)
     if n < 4:
         raise ValueError(f"losses must hold at least 4 rows, two for each half, not {n}")
     rng = np.random.default_rng(seed)
@@ -100,11 +99,11 @@ def specialization(
     advantage = test[np.arange(len(test))[:, None], rivals] - test  # (n/2, M)
     p_values = _p_values(advantage, picked, min_rows, _permutations(n_permutations, n_experts, alpha), rng)
     reports = _reports(advantage, picked, rivals, p_values, alpha)
-    aligned = alignment(_shares(picked), best_expert(test), n_experts, level=1 - alpha, seed=rng)
+    aligned = alignment(_equal_weights(picked), best_expert(test), n_experts, level=1 - alpha, seed=rng)
     return Specialization(reports, aligned, alpha)
 
 
-def runners_up(losses: ArrayLike, chosen: Mask) -> Labels:
+def runners_up(losses: ArrayLike, chosen: Booleans) -> Indices:
     """The best other expert where each expert is chosen, (M,), by mean loss; over all rows where it never is.
 
     >>> runners_up([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]], np.array([[True, False, False], [False, True, False]]))
@@ -112,13 +111,13 @@ def runners_up(losses: ArrayLike, chosen: Mask) -> Labels:
     """
     rows = as_losses(losses)
     never = ~chosen.any(axis=0)
-    share = np.where(never, True, chosen).astype(np.float64)  # (n, M)
-    means = (share / share.sum(axis=0)).T @ rows  # (M, M): mean loss of j where m is chosen
+    counted = np.where(never, True, chosen).astype(np.float64)  # (n, M)
+    means = (counted / counted.sum(axis=0)).T @ rows  # (M, M): mean loss of j where m is chosen
     np.fill_diagonal(means, np.inf)
     return np.asarray(means.argmin(axis=1))
 
 
-def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: Labels) -> Mask:
+def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: Indices) -> Booleans:
     n, n_experts = losses.shape
     if not callable(assignments):
         return as_chosen(assignments, "assignments", n, n_experts)
@@ -131,7 +130,7 @@ def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: 
     return as_chosen(regions(rows), "what the fitted region map returns", n, n_experts)
 
 
-def _shares(chosen: Mask) -> Floats:
+def _equal_weights(chosen: Booleans) -> Floats:
     """The active experts of a row with equal weights, (n, M); a row that chose none has equal weights on all."""
     some = np.where(chosen.any(axis=1, keepdims=True), chosen, True)
     return np.asarray(some / some.sum(axis=1, keepdims=True))
@@ -146,7 +145,7 @@ def _permutations(wanted: int | None, n_experts: int, alpha: float) -> int:
 
 
 def _p_values(
-    advantage: Floats, chosen: Mask, min_rows: int, n_permutations: int, rng: np.random.Generator
+    advantage: Floats, chosen: Booleans, min_rows: int, n_permutations: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """The p-values of no excess and of no advantage, both (M,); NaN without min_rows rows of each kind."""
     counts = chosen.sum(axis=0)
@@ -159,13 +158,13 @@ def _p_values(
 
 
 def _reports(
-    advantage: Floats, chosen: Mask, rivals: Labels, p_values: tuple[Floats, Floats], alpha: float
+    advantage: Floats, chosen: Booleans, rivals: Indices, p_values: tuple[Floats, Floats], alpha: float
 ) -> tuple[ExpertReport, ...]:
     tested = ~np.isnan(p_values[0])
     excess, positive = (np.where(tested, p, 1.0) for p in p_values)
     adjusted = np.ones(len(rivals))
     # Both nulls must go, so the larger p-value counts. Who is tested depends on counts, not on losses: the others
-    # need no share of alpha.
+    # need no part of alpha.
     adjusted[tested] = adjusted_p_values(np.maximum(excess, positive)[tested])
     return tuple(
         ExpertReport(

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Booleans, Floats
 from gatewise.gates import Gate, LinearGate, phi_regularity
 
 
@@ -67,7 +67,7 @@ def border_margin(gate: LinearGate, X: Any, theta: ArrayLike) -> Floats:
     return margin
 
 
-def active_sets_differ(active: ArrayLike, other: ArrayLike) -> NDArray[np.bool_]:
+def active_sets_differ(active: ArrayLike, other: ArrayLike) -> Booleans:
     """Whether two lists of active experts (n, K) differ as sets, (n,).
 
     >>> active_sets_differ([[0, 1], [0, 1]], [[1, 0], [0, 2]])

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from gatewise.arrays import Floats
-from gatewise.stats import Interval
+from gatewise.arrays import Booleans, Floats, Indices
+from gatewise.stats import Interval, mean_and_error, student_interval
 
-Mask = NDArray[np.bool_]
 BLOCK_NUMBERS = 2**20  # rows of all orders held at a time: 8 MiB
 
 
@@ -23,14 +21,14 @@ def welch_statistic(count: int, total: Floats, square: Floats, n: int, all_total
     """
     rest, rest_total = n - count, all_total - total
     mean, rest_mean = total / count, rest_total / rest
-    spread = np.maximum(square - total * mean, 0.0) / (count - 1) / count
-    rest_spread = np.maximum(all_square - square - rest_total * rest_mean, 0.0) / (rest - 1) / rest
+    variance = np.maximum(square - total * mean, 0.0) / (count - 1) / count  # of the mean over C
+    rest_variance = np.maximum(all_square - square - rest_total * rest_mean, 0.0) / (rest - 1) / rest
     # Where nothing varies the statistic is infinite in the direction of the difference, and 0 without one.
-    scale = np.sqrt(np.maximum(spread + rest_spread, np.finfo(float).tiny))
+    scale = np.sqrt(np.maximum(variance + rest_variance, np.finfo(float).tiny))
     return np.asarray((mean - rest_mean) / scale)
 
 
-def permutation_p_values(values: Floats, chosen: Mask, n_permutations: int, rng: np.random.Generator) -> Floats:
+def permutation_p_values(values: Floats, chosen: Booleans, n_permutations: int, rng: np.random.Generator) -> Floats:
     """One-sided p-values, (q,), that the mean of values (n, q) is no larger on the chosen rows (n, q) than on others.
 
     As many rows are chosen at random instead, ``n_permutations`` times. The p-value is exact where the distribution
@@ -58,7 +56,7 @@ def permutation_p_values(values: Floats, chosen: Mask, n_permutations: int, rng:
     return np.asarray((1.0 + as_large) / (1.0 + n_permutations))
 
 
-def _statistic(values: Floats, picked: NDArray[np.intp]) -> Floats:
+def _statistic(values: Floats, picked: Indices) -> Floats:
     """Welch's statistic (b,) of values (n,) for every choice of rows, picked (b, count)."""
     taken = values[picked]
     return welch_statistic(
@@ -66,7 +64,7 @@ def _statistic(values: Floats, picked: NDArray[np.intp]) -> Floats:
     )
 
 
-def random_orders(n: int, count: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+def random_orders(n: int, count: int, rng: np.random.Generator) -> Iterator[Indices]:
     """``count`` random orders of n rows, block by block, (b, n)."""
     step = max(1, BLOCK_NUMBERS // n)
     for start in range(0, count, step):
@@ -79,13 +77,13 @@ def positive_p_value(values: Floats) -> float:
     >>> round(positive_p_value(np.array([1.0, 2.0, 3.0])), 4)
     0.0371
     """
-    scale = values.std(ddof=1) / np.sqrt(len(values))
-    if scale == 0:
-        return 0.0 if values.mean() > 0 else 1.0
-    return float(special.stdtr(len(values) - 1, -values.mean() / scale))
+    mean, error = mean_and_error(values)
+    if error == 0:
+        return 0.0 if mean > 0 else 1.0
+    return float(special.stdtr(len(values) - 1, -mean / error))
 
 
-def difference_interval(values: Floats, chosen: Mask, level: float) -> Interval:
+def difference_interval(values: Floats, chosen: Booleans, level: float) -> Interval:
     """Welch's interval of mean(values | chosen) - mean(values), (n,) and (n,); the share of chosen rows as it is."""
     inside, outside = values[chosen], values[~chosen]
     value = float(inside.mean() - values.mean()) if len(inside) else float("nan")
@@ -96,5 +94,5 @@ def difference_interval(values: Floats, chosen: Mask, level: float) -> Interval:
         return Interval(value, value, value)
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(inside) - 1) + parts[1] ** 2 / (len(outside) - 1))
     # mean_C - mean_all is the share of the rest times mean_C - mean_R.
-    half = float(len(outside) / len(values) * special.stdtrit(freedom, 0.5 + level / 2) * np.sqrt(sum(parts)))
-    return Interval(value, value - half, value + half)
+    error = len(outside) / len(values) * float(np.sqrt(sum(parts)))
+    return student_interval(value, error, freedom, level)

@@ -1,4 +1,4 @@
-"""The uniform prior on a box in coordinates without walls: theta = radius tanh(u / 2), many positions at once."""
+"""The uniform prior on a box |theta_i| < radius, in coordinates u without bounds: theta = radius tanh(u / 2)."""
 
 import math
 
@@ -6,12 +6,12 @@ from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_fma
 from gatewise.kernels.simd.exponential import exp_nonpositive
 
-FACTORS = 16  # of a product whose logarithm is taken once: each may be as small as 1e-17
+FACTORS = 16  # factors of a product whose logarithm is taken once; each is 0 or at least 1e-17
 
 
 @compiled_fma
 def box_theta(position: Floats, radius: float, theta: Floats) -> None:
-    """theta = radius tanh(position / 2), both (S, D)."""
+    """Fill theta with radius tanh(position / 2); both (S, D)."""
     for s in range(position.shape[0]):
         for i in range(position.shape[1]):
             u = position[s, i]
@@ -22,7 +22,7 @@ def box_theta(position: Floats, radius: float, theta: Floats) -> None:
 
 @compiled
 def box_log_prior(theta: Floats, radius: float, value: Floats) -> None:
-    """value[s] = sum_i log(1 - (theta_si / radius)^2), theta (S, D)."""
+    """value[s] = sum_i log(1 - (theta_si / radius)^2), up to a constant the log density of u; theta (S, D)."""
     width = theta.shape[1]
     for s in range(theta.shape[0]):
         total = 0.0
@@ -36,8 +36,11 @@ def box_log_prior(theta: Floats, radius: float, value: Floats) -> None:
 
 
 @compiled_fma
-def box_pull(theta: Floats, radius: float, grad: Floats, out: Floats) -> None:
-    """out = radius / 2 (1 - ratio^2) grad - ratio with ratio = theta / radius, all (S, D)."""
+def box_gradient(theta: Floats, radius: float, grad: Floats, out: Floats) -> None:
+    """Gradient in u of f(theta(u)) + log prior(u), where grad is the gradient of f in theta.
+
+    out = radius / 2 (1 - ratio^2) grad - ratio with ratio = theta / radius; all (S, D).
+    """
     inverse, half = 1.0 / radius, 0.5 * radius
     for s in range(theta.shape[0]):
         for i in range(theta.shape[1]):

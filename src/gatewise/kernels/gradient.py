@@ -1,8 +1,8 @@
-"""Residuals of many softmax gates at once, and the gradients of sums over them.
+"""Residuals of many softmax gates at once, and the gradients of sums of losses of them.
 
-Lanes of a tile are candidates; observations are taken in fours, so that a number once loaded serves four products.
-Every lane runs through the same instructions in the same order: a candidate's results do not
-depend on where it stands, nor on how the candidates are cut among threads.
+Candidates are taken a strip of 32 at a time, side by side. Observations are taken four at a time, so that a parameter
+that was loaded once serves four products. Every candidate runs through the same instructions in the same order, so
+its results depend neither on its place nor on how the candidates are divided among threads.
 """
 
 from typing import NamedTuple
@@ -11,31 +11,37 @@ import numpy as np
 
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.loss_kinds import ABSOLUTE, GIVEN, SQUARE
+from gatewise.kernels.loss_kinds import GIVEN, SQUARE
 from gatewise.kernels.simd.elementary import exp_fine
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
-from gatewise.kernels.simd.tile import aligned_rows
+from gatewise.kernels.simd.tile import aligned_rows, STRIP
+from gatewise.kernels.top_k import keep_best
 
-LANES = 32
-LOSSES = {"square": SQUARE, "absolute": ABSOLUTE}
-NO_SLOPES = np.zeros((1, 1))
+NO_SLOPES = np.zeros((1, 1))  # in the place of slopes when the loss is not GIVEN
 
 
-class Fours(NamedTuple):
-    """Observations filled up with zeros to a multiple of four: features (n4, p), miss (n4, M) = y - F."""
+class PaddedRows(NamedTuple):
+    """Observations, with rows of zeros at the end that make their number a multiple of four.
+
+    features (rows, p); miss (rows, M): y - F, the error of every expert.
+    """
 
     features: Floats
     miss: Floats
 
 
-class Work(NamedTuple):
-    """One tile: theta, grad (M-1, p, LANES); scores, pull (4, M, LANES); rows (4, LANES); value (LANES,)."""
+class StripWork(NamedTuple):
+    """Work space for a strip of candidates and four observations.
+
+    theta, grad (M-1, p, STRIP): parameters and gradient; scores, score_slopes (4, M, STRIP): the scores and the
+    derivatives of the loss in them; scale, residual, slope (4, STRIP): one over the sum of the exponentials of the
+    scores, the residual, and the derivative of the loss in the residual; value (STRIP,): the sum of the losses.
+    """
 
     theta: Floats
     grad: Floats
     scores: Floats
-    pull: Floats
-    rank: Floats
+    score_slopes: Floats
     scale: Floats
     residual: Floats
     slope: Floats
@@ -43,9 +49,9 @@ class Work(NamedTuple):
 
 
 @compiled
-def as_fours(features: Floats, y: Floats, F: Floats) -> Fours:
+def pad_rows(features: Floats, y: Floats, F: Floats) -> PaddedRows:
     n, p = features.shape
-    out = Fours(np.zeros((n + -n % 4, p)), np.zeros((n + -n % 4, F.shape[1])))
+    out = PaddedRows(np.zeros((n + -n % 4, p)), np.zeros((n + -n % 4, F.shape[1])))
     for t in range(n):
         for j in range(p):
             out.features[t, j] = features[t, j]
@@ -55,30 +61,29 @@ def as_fours(features: Floats, y: Floats, F: Floats) -> Fours:
 
 
 @compiled
-def lanes_work(n_free: int, p: int) -> Work:
-    return Work(
-        _zeros(n_free, p),
-        _zeros(n_free, p),
-        _zeros(4, n_free + 1),
-        _zeros(4, n_free + 1),
-        _zeros(1, 4)[0],
-        _zeros(1, 4)[0],
-        _zeros(1, 4)[0],
-        _zeros(1, 4)[0],
-        _zeros(1, 1)[0, 0],
+def strip_work(n_free: int, p: int) -> StripWork:
+    return StripWork(
+        theta=_zeros(n_free, p),
+        grad=_zeros(n_free, p),
+        scores=_zeros(4, n_free + 1),
+        score_slopes=_zeros(4, n_free + 1),
+        scale=_zeros(1, 4)[0],
+        residual=_zeros(1, 4)[0],
+        slope=_zeros(1, 4)[0],
+        value=_zeros(1, 1)[0, 0],
     )
 
 
 @compiled
 def _zeros(n_rows: int, n_columns: int) -> Floats:
-    room = aligned_rows(n_rows * n_columns, LANES)
+    room = aligned_rows(n_rows * n_columns, STRIP)
     room[:] = 0.0
-    return room.reshape(n_rows, n_columns, LANES)
+    return room.reshape(n_rows, n_columns, STRIP)
 
 
 @compiled
-def load_lanes(theta: Floats, first: int, count: int, out: Floats) -> None:
-    """out[m, j, i] = theta[first + i, m, j]; lanes beyond the last candidate keep finite values and are not read."""
+def load_strip_theta(theta: Floats, first: int, count: int, out: Floats) -> None:
+    """out[m, j, i] = theta[first + i, m, j] for i < count; places beyond keep finite numbers that nobody uses."""
     for m in range(theta.shape[1]):
         for j in range(theta.shape[2]):
             for i in range(count):
@@ -89,22 +94,22 @@ def load_lanes(theta: Floats, first: int, count: int, out: Floats) -> None:
 def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
     """scores[r, m] = sum_j x[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
     n_free, p = theta.shape[0], theta.shape[1]
-    stride = (n_free + 1) * LANES
+    stride = (n_free + 1) * STRIP
     for m in range(n_free):
-        for column in range(0, LANES, 2 * WIDTH):
+        for column in range(0, STRIP, 2 * WIDTH):
             a, b, c, d = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
             e, f, g, h = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
             for j in range(p):
-                u = load(theta, (m * p + j) * LANES + column)
-                v = load(theta, (m * p + j) * LANES + column + WIDTH)
+                u = load(theta, (m * p + j) * STRIP + column)
+                v = load(theta, (m * p + j) * STRIP + column + WIDTH)
                 x0, x1, x2, x3 = x[t, j], x[t + 1, j], x[t + 2, j], x[t + 3, j]
                 a, b, c, d = a + u * x0, b + u * x1, c + u * x2, d + u * x3
                 e, f, g, h = e + v * x0, f + v * x1, g + v * x2, h + v * x3
-            at = m * LANES + column
+            at = m * STRIP + column
             _store_four(scores, at, stride, a, b, c, d)
             _store_four(scores, at + WIDTH, stride, e, f, g, h)
-    for column in range(0, LANES, WIDTH):
-        _store_four(scores, n_free * LANES + column, stride, fill(0.0), fill(0.0), fill(0.0), fill(0.0))
+    for column in range(0, STRIP, WIDTH):
+        _store_four(scores, n_free * STRIP + column, stride, fill(0.0), fill(0.0), fill(0.0), fill(0.0))
 
 
 @compiled_leaf
@@ -115,94 +120,78 @@ def _store_four(array: Floats, at: int, stride: int, a: Lanes, b: Lanes, c: Lane
     store(array, at + 3 * stride, d)
 
 
-@compiled
-def _keep_best(scores: Floats, k: int, rank: Floats, kept: Floats) -> None:
-    """Set all scores but the k largest to -inf: fewer than k come before a kept one, ties to the smaller index."""
-    n_experts = scores.shape[1]
-    for r in range(4):
-        for m in range(n_experts):
-            for i in range(LANES):
-                rank[r, i] = 0.0
-            for j in range(m):
-                for i in range(LANES):
-                    rank[r, i] += 1.0 if scores[r, j, i] >= scores[r, m, i] else 0.0
-            for j in range(m + 1, n_experts):
-                for i in range(LANES):
-                    rank[r, i] += 1.0 if scores[r, j, i] > scores[r, m, i] else 0.0
-            for i in range(LANES):
-                kept[r, m, i] = scores[r, m, i] if rank[r, i] < k else -np.inf
-        for m in range(n_experts):
-            for i in range(LANES):
-                scores[r, m, i] = kept[r, m, i]
-
-
 @compiled_leaf
 def _residual(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats) -> None:
-    """residual = sum_m g_m miss_m; scores become exp(score - top), and scale one over their sum."""
+    """residual[r] = sum_m g_m miss[t + r, m] with g the softmax of the scores, for four observations r.
+
+    The scores become exp(score - largest score), and scale becomes one over their sum.
+    """
     n_experts = scores.shape[1]
     for r in range(4):
-        for column in range(0, LANES, WIDTH):
-            first = r * n_experts * LANES + column
+        for column in range(0, STRIP, WIDTH):
+            first = r * n_experts * STRIP + column
             top = load(scores, first)
             for m in range(1, n_experts):
-                top = larger(load(scores, first + m * LANES), top)
-            mass, pull = fill(0.0), fill(0.0)
+                top = larger(load(scores, first + m * STRIP), top)
+            mass, weighted = fill(0.0), fill(0.0)
             for m in range(n_experts):
-                e = exp_fine(load(scores, first + m * LANES) - top)
-                store(scores, first + m * LANES, e)
-                mass, pull = mass + e, pull + e * miss[t + r, m]
+                e = exp_fine(load(scores, first + m * STRIP) - top)
+                store(scores, first + m * STRIP, e)
+                mass, weighted = mass + e, weighted + e * miss[t + r, m]
             inverse = 1.0 / mass
-            store(scale, r * LANES + column, inverse)
-            store(residual, r * LANES + column, pull * inverse)
+            store(scale, r * STRIP + column, inverse)
+            store(residual, r * STRIP + column, weighted * inverse)
 
 
 @compiled_leaf
-def losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
-    """Add rho(r) to value and put rho'(r) into slope, rho(r) = r^2 or |r|."""
+def add_losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
+    """Add rho(r) to value and put rho'(r) into slope: rho(r) = r^2 if ``loss`` is SQUARE, else |r|."""
     for r in range(4):
-        for column in range(0, LANES, WIDTH):
-            x, total = load(residual, r * LANES + column), load(value, column)
+        for column in range(0, STRIP, WIDTH):
+            x, total = load(residual, r * STRIP + column), load(value, column)
             if loss == SQUARE:
                 store(value, column, total + x * x)
-                store(slope, r * LANES + column, x + x)
+                store(slope, r * STRIP + column, x + x)
             else:
                 store(value, column, total + larger(x, 0.0 - x))
                 sign = choose(x, 0.0, fill(1.0), choose(0.0 - x, 0.0, fill(-1.0), 0.0))
-                store(slope, r * LANES + column, sign)
+                store(slope, r * STRIP + column, sign)
 
 
 @compiled
 def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
-    """slope[r, i] = slopes[first + i, t + r]; 0 beyond the last observation."""
+    """slope[r, i] = slopes[first + i, t + r] for four observations r; 0 beyond the last observation."""
     for r in range(4):
-        for i in range(min(LANES, slopes.shape[0] - first)):
+        for i in range(min(STRIP, slopes.shape[0] - first)):
             slope[r, i] = slopes[first + i, t + r] if t + r < slopes.shape[1] else 0.0
 
 
 @compiled_leaf
-def _pull(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats, slope: Floats, pull: Floats) -> None:
-    """pull[r, m] = rho'(r) dr/ds_m = slope g_m (miss_m - r)."""
+def _score_slopes(
+    miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats, slope: Floats, out: Floats
+) -> None:
+    """out[r, m] = rho'(residual) d residual / d score_m = slope g_m (miss_m - residual), after `_residual`."""
     n_experts = scores.shape[1]
     for r in range(4):
-        for column in range(0, LANES, WIDTH):
-            row = r * LANES + column
+        for column in range(0, STRIP, WIDTH):
+            row = r * STRIP + column
             factor, x = load(slope, row) * load(scale, row), load(residual, row)
             for m in range(n_experts - 1):
-                at = (r * n_experts + m) * LANES + column
-                store(pull, at, factor * load(scores, at) * (miss[t + r, m] - x))
+                at = (r * n_experts + m) * STRIP + column
+                store(out, at, factor * load(scores, at) * (miss[t + r, m] - x))
 
 
 @compiled_leaf
-def add_outer(x: Floats, t: int, pull: Floats, grad: Floats) -> None:
-    """grad[m, j] += sum_r pull[r, m] x[t + r, j] over four observations r."""
-    p, stride = grad.shape[1], pull.shape[1] * LANES
+def add_outer(x: Floats, t: int, score_slopes: Floats, grad: Floats) -> None:
+    """grad[m, j] += sum_r score_slopes[r, m] x[t + r, j] over four observations r."""
+    p, stride = grad.shape[1], score_slopes.shape[1] * STRIP
     for m in range(grad.shape[0]):
-        for column in range(0, LANES, 2 * WIDTH):
-            at = m * LANES + column
-            a, b, c, d = _load_four(pull, at, stride)
-            e, f, g, h = _load_four(pull, at + WIDTH, stride)
+        for column in range(0, STRIP, 2 * WIDTH):
+            at = m * STRIP + column
+            a, b, c, d = _load_four(score_slopes, at, stride)
+            e, f, g, h = _load_four(score_slopes, at + WIDTH, stride)
             for j in range(p):
-                here = (m * p + j) * LANES + column
+                here = (m * p + j) * STRIP + column
                 x0, x1, x2, x3 = x[t, j], x[t + 1, j], x[t + 2, j], x[t + 3, j]
                 u, v = load(grad, here), load(grad, here + WIDTH)
                 store(grad, here, (((u + a * x0) + b * x1) + c * x2) + d * x3)
@@ -220,16 +209,19 @@ def softmax_residuals(theta: Floats, features: Floats, y: Floats, F: Floats, k: 
 
     theta (S, M-1, p), features (n, p), y (n,), F (n, M), out (S, n).
     """
-    rows = as_fours(features, y, F)
-    work = lanes_work(theta.shape[1], theta.shape[2])
-    for first in range(0, theta.shape[0], LANES):
-        count = min(LANES, theta.shape[0] - first)
-        load_lanes(theta, first, count, work.theta)
+    rows = pad_rows(features, y, F)
+    n_experts = F.shape[1]
+    work = strip_work(theta.shape[1], theta.shape[2])
+    active = work.score_slopes if k < n_experts else work.scores
+    for first in range(0, theta.shape[0], STRIP):
+        count = min(STRIP, theta.shape[0] - first)
+        load_strip_theta(theta, first, count, work.theta)
         for t in range(0, y.size, 4):
             scores_of_four(work.theta, rows.features, t, work.scores)
-            if k < F.shape[1]:
-                _keep_best(work.scores, k, work.rank, work.pull)
-            _residual(rows.miss, t, work.scores, work.scale, work.residual)
+            if k < n_experts:
+                for r in range(4):
+                    keep_best(work.scores, r * n_experts * STRIP, n_experts, STRIP, k, active)
+            _residual(rows.miss, t, active, work.scale, work.residual)
             for i in range(count):
                 for r in range(min(4, y.size - t)):
                     out[first + i, t + r] = work.residual[r, i]
@@ -246,16 +238,24 @@ def softmax_value_and_grad(
     value: Floats,
     grad: Floats,
 ) -> None:
-    """value[s] = sum_i rho(r_si) and its gradient in theta_s, for the residuals r of dense softmax gates.
+    """value[s] = sum_i rho(r_si) and grad[s], its gradient in theta_s, for the residuals r of dense softmax gates.
 
-    theta (S, M-1, p), features (n, p), y (n,), F (n, M), value (S,), grad (S, M-1, p). ``loss`` is SQUARE or
-    ABSOLUTE; with GIVEN the rho'(r_si) are taken from ``slopes`` (S, n) and value is 0.
+    theta (S, M-1, p), features (n, p), y (n,), F (n, M), value (S,), grad (S, M-1, p), all contiguous. ``loss`` is
+    SQUARE, rho(r) = r^2, or ABSOLUTE, rho(r) = |r|, and ``slopes`` is `NO_SLOPES`. With GIVEN the derivatives
+    rho'(r_si) are read from ``slopes`` (S, n), and value is 0.
+
+    >>> from gatewise.kernels.loss_kinds import SQUARE
+    >>> theta, features, y, F = np.zeros((1, 1, 1)), np.ones((1, 1)), np.ones(1), np.array([[0.0, 4.0]])
+    >>> value, grad = np.empty(1), np.empty((1, 1, 1))
+    >>> softmax_value_and_grad(theta, features, y, F, SQUARE, NO_SLOPES, value, grad)
+    >>> value, grad.ravel()  # prediction 2, residual -1, d residual / d theta = 1
+    (array([1.]), array([-2.]))
     """
-    rows = as_fours(features, y, F)
-    work = lanes_work(theta.shape[1], theta.shape[2])
-    for first in range(0, theta.shape[0], LANES):
-        count = min(LANES, theta.shape[0] - first)
-        load_lanes(theta, first, count, work.theta)
+    rows = pad_rows(features, y, F)
+    work = strip_work(theta.shape[1], theta.shape[2])
+    for first in range(0, theta.shape[0], STRIP):
+        count = min(STRIP, theta.shape[0] - first)
+        load_strip_theta(theta, first, count, work.theta)
         work.value[:] = 0.0
         work.grad[:] = 0.0
         for t in range(0, y.size, 4):
@@ -264,28 +264,11 @@ def softmax_value_and_grad(
             if loss == GIVEN:
                 given_slopes(slopes, first, t, work.slope)
             else:
-                losses(loss, work.residual, work.value, work.slope)
-            _pull(rows.miss, t, work.scores, work.scale, work.residual, work.slope, work.pull)
-            add_outer(rows.features, t, work.pull, work.grad)
+                add_losses(loss, work.residual, work.value, work.slope)
+            _score_slopes(rows.miss, t, work.scores, work.scale, work.residual, work.slope, work.score_slopes)
+            add_outer(rows.features, t, work.score_slopes, work.grad)
         for i in range(count):
             value[first + i] = work.value[i]
             for m in range(theta.shape[1]):
                 for j in range(theta.shape[2]):
                     grad[first + i, m, j] = work.grad[m, j, i]
-
-
-def value_and_grad(
-    theta: Floats, features: Floats, y: Floats, F: Floats, loss: str = "square"
-) -> tuple[Floats, Floats]:
-    """Sums of losses of the residuals of dense softmax gates, (S,), and their gradients, (S, M-1, p).
-
-    sum_i rho(y_i - sum_m g_m(x_i; theta_s) F_im) with rho(r) = r^2 for ``"square"`` and |r| for ``"absolute"``.
-    theta (S, M-1, p), features (n, p), y (n,), F (n, M), all contiguous float64.
-
-    >>> value, grad = value_and_grad(np.zeros((1, 1, 1)), np.ones((1, 1)), np.ones(1), np.array([[0.0, 4.0]]))
-    >>> value, grad.ravel()  # prediction 2, residual -1, d residual / d theta = 1
-    (array([1.]), array([-2.]))
-    """
-    value, grad = np.empty(len(theta)), np.empty(theta.shape)
-    softmax_value_and_grad(theta, features, y, F, LOSSES[loss], NO_SLOPES, value, grad)
-    return value, grad

@@ -1,8 +1,8 @@
-"""Triangular factors of normal equations, cumulated: the hot loops of the threshold search.
+"""Triangular factors of growing sets of rows, for the threshold search of `shared.profile`.
 
-A factor U of rows A is upper triangular with U'U = A'A: the normal equations of those rows, but with the condition
-number of A and not its square. Rows are absorbed one batch after another, so a running sum of normal equations is a
-running factor.
+The factor of rows A is the upper triangular U with U'U = A'A. It holds what the normal equations of these rows hold,
+with the condition number of A instead of its square. Rows are added in batches, so the factors of rows 1..b for
+growing b come from one pass.
 """
 
 import numpy as np
@@ -14,9 +14,10 @@ from gatewise.kernels.compiled import compiled_reordered
 
 @compiled_reordered
 def absorb(factor: Floats, columns: Floats, m: int) -> None:
-    """Replace U (q, q) by the factor of U'U + A'A, by reflections; A' is columns (q, :m), which is overwritten.
+    """Replace the factor U (q, q) by the factor of U'U + A'A, by Householder reflections.
 
-    The columns of A are contiguous, so that each sum and each update runs along memory.
+    columns[:, :m] (q, m) is A' and is overwritten. The columns of A are contiguous, so every sum and every update
+    runs along memory.
     """
     q = factor.shape[0]
     for k in range(q):
@@ -42,10 +43,10 @@ def absorb(factor: Floats, columns: Floats, m: int) -> None:
 
 @compiled_reordered
 def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
-    """Bring the first ``len(scale)`` columns to echelon form in place; the number of columns that counted.
+    """Bring the first ``len(scale)`` columns to row echelon form in place; returns their rank.
 
-    A column with less than ``tolerance * scale`` left depends on those before it. It is passed over and uses up no
-    row; otherwise a direction of mere rounding would take its share of every later column.
+    A column whose remainder is not longer than ``tolerance * scale`` depends on those before it. It is passed over
+    and uses no row; otherwise a direction that consists of rounding errors would be removed from every later column.
     """
     m, q = matrix.shape
     rank = 0
@@ -71,7 +72,10 @@ def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
 
 @compiled_reordered
 def bin_factors(rows: Floats, starts: NDArray[np.intp]) -> Floats:
-    """The factor of the rows of each bin: rows (n, q) sorted by bin, starts (B+1,); returns (B, q, q)."""
+    """The factor of the rows of each of B bins, (B, q, q).
+
+    rows (n, q): sorted by bin; starts (B + 1,): bin b consists of the rows starts[b] to starts[b + 1].
+    """
     q, batch = rows.shape[1], 128  # a batch of rows stays in the first-level cache
     out = np.zeros((len(starts) - 1, q, q))
     columns = np.empty((q, batch))
@@ -87,10 +91,10 @@ def bin_factors(rows: Floats, starts: NDArray[np.intp]) -> Floats:
 
 @compiled_reordered
 def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats:
-    """What bins 0..b say of the shared columns once their routed columns are fitted, for every b.
+    """For every b, the factor of the columns [shared | y] of bins 0 to b after regression on their routed columns.
 
-    factors (B, q, q) of the columns [routed | shared | y]; returns factors (B, s, s) of [shared | y] projected off
-    the routed columns, s = q - n_routed.
+    factors (B, q, q): the factor of the columns [routed | shared | y] of each bin; returns (B, s, s) with
+    s = q - n_routed. Columns that are nearly dependent are passed over, see `eliminate`.
     """
     n_bins, q = factors.shape[:2]
     s = q - n_routed
@@ -109,7 +113,10 @@ def running_profiles(factors: Floats, n_routed: int, tolerance: float) -> Floats
 
 @compiled_reordered
 def stacked_rss(stacks: Floats, scale: Floats, tolerance: float) -> Floats:
-    """The residual sum of squares of the last column on the others, for each of P stacks (P, m, s): (P,)."""
+    """The residual sum of squares of the last column regressed on the others, (P,), for each of P stacks (P, m, s).
+
+    scale (s - 1,) and tolerance: see `eliminate`.
+    """
     out = np.empty(len(stacks))
     for p in range(len(stacks)):
         work = stacks[p].copy()

@@ -31,7 +31,7 @@ def nearest_center_moe(
     n_experts, d = as_count(n_experts, "n_experts", low=2), as_count(d, "d")
     k, radius = as_count(k, "k", high=n_experts), as_positive(radius, "radius")
     centers = _cell_centers(cells_per_side(n_experts, d, k), d)  # (q^d, d)
-    values = expert_predictions(h, centers, "h")
+    values = expert_predictions(h, centers, "the function h")
     scale = radius / (2 * max(2, d))
     score = np.column_stack([2 * scale * centers, -scale * (centers**2).sum(axis=1)])  # (q^d, d+1)
     dummy = np.append(np.zeros(d), -radius)

@@ -2,25 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
-from gatewise.arrays import as_rows, Floats
-from gatewise.experts import Expert, expert_predictions
+from gatewise.arrays import as_rows, Floats, renamed
+from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 
 
+@renamed(routed="experts")
 @dataclass(frozen=True, eq=False)
 class MixtureOfExperts:
-    """F(x) = sum_l shared_l(x) + sum_m g_m(x; theta) routed_m(x) (`eq:formulation_MoE_shared`).
+    """F(x) = sum_l shared_l(x) + sum_m g_m(x; theta) f_m(x) (`eq:formulation_MoE_shared`).
 
-    ``gate`` and ``theta`` weigh the ``routed`` experts, one for each of the gate's; the ``shared`` ones are always
-    on. An expert is anything with ``predict(X)`` or a callable X -> (n,), and gets X as it was handed in, an array
-    or a data frame. With a sparse gate each routed expert is asked once, for the rows that selected it, and not at
-    all when none did.
+    ``gate`` and ``theta`` weigh the ``experts`` f_m, one for each of the gate's; the ``shared`` ones are always on.
+    Both are sequences of experts or of (name, expert) pairs. An expert is anything with ``predict(X)`` or a callable
+    X -> (n,), and gets X as it was handed in, an array or a data frame. With a sparse gate each expert is asked once,
+    for the rows that selected it, and not at all when none did.
 
     >>> from gatewise import LinearGate
     >>> from gatewise.experts import ConstantExpert
@@ -31,32 +32,28 @@ class MixtureOfExperts:
 
     gate: Gate
     theta: Any
-    routed: Sequence[Expert]
-    shared: Sequence[Expert] = ()
+    experts: Sequence[Any]
+    shared: Sequence[Any] = ()
 
     def __post_init__(self) -> None:
-        if len(self.routed) != self.gate.n_experts:
-            raise ValueError(
-                f"routed must hold one expert for each of the gate's {self.gate.n_experts}, not {len(self.routed)}"
-            )
+        self.pools  # noqa: B018 - raises if the experts do not fit the gate
+
+    @cached_property
+    def pools(self) -> GatedExperts:
+        """The experts and the shared ones, all with names."""
+        return GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
 
     def gate_weights(self, X: Any) -> Floats:
-        """The weight of every routed expert at every row, (n, M)."""
+        """The weight of every expert at every row, (n, M)."""
         return self.gate.weights(X, self.theta)
 
     def predict(self, X: Any) -> Floats:
         """The mixture at every row, (n,)."""
         rows = as_rows(X)
-        X = X if hasattr(X, "shape") else rows
-        total = np.zeros(len(rows))
         if len(rows) == 0:
-            return total
-        for number, expert in enumerate(self.shared):
-            total += expert_predictions(expert, X, f"shared[{number}]")
-        for m, chosen, weights in self._assignments(rows):
-            part = X if len(chosen) == len(rows) else _safe_indexing(X, chosen)
-            total[chosen] += weights * expert_predictions(self.routed[m], part, f"routed[{m}]")
-        return total
+            return np.zeros(0)
+        X = X if hasattr(X, "shape") else rows
+        return self.pools.shared.total(X) + self.pools.experts.mix(X, self._assignments(rows))
 
     def _assignments(self, rows: Floats) -> Iterator[tuple[int, NDArray[np.intp], Floats]]:
         """(m, the rows that selected expert m, its weights there), for every expert that any row selected."""

@@ -18,8 +18,8 @@ class Choice(NamedTuple):
     n_experts: int
 
 
-class Loss(Protocol):
-    """An auxiliary loss: a name, and a number for every choice."""
+class AuxiliaryLoss(Protocol):
+    """A loss beside the task's own: a name, and a number for every choice."""
 
     @property
     def name(self) -> str: ...

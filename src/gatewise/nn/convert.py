@@ -87,7 +87,7 @@ def from_mixture(mixture: MixtureOfExperts, d: int) -> MoELayer:
     if gate.phi not in ("exp", "sigmoid"):
         raise ValueError(f"mixture.gate.phi must be 'exp' or 'sigmoid', not {gate.phi!r}")
     make = LinearScores if isinstance(gate, LinearGate) else QuadraticScores
-    routed = _experts(mixture.routed)
+    routed = _experts(mixture.pools.experts.models)
     dtype = next((parameter.dtype for parameter in routed.parameters()), torch.float64)
     scores = make(d, gate.n_experts, bias=gate.intercept).to(dtype)
     theta = torch.from_numpy(gate.check_theta(mixture.theta, d))
@@ -98,7 +98,7 @@ def from_mixture(mixture: MixtureOfExperts, d: int) -> MoELayer:
             scores.bias.copy_(theta[:, -1])
     selection: Selection = Dense() if gate.k is None else TopK(gate.k)
     router = Router(scores, selection, Normalized(gate.phi))
-    return MoELayer(routed, router, [_module(expert) for expert in mixture.shared])
+    return MoELayer(routed, router, [_module(expert) for expert in mixture.pools.shared.models])
 
 
 def _simplex_router(layer: MoELayer) -> tuple[Router, LinearScores | QuadraticScores]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gatewise.nn.balancing import Choice, Loss
+from gatewise.nn.balancing import AuxiliaryLoss, Choice
 from gatewise.nn.token_router import AbstractRouter, Router, Routing
 
 
@@ -17,7 +17,7 @@ class HierarchicalRouter(AbstractRouter):
     their probability; the outer router's own losses are called ``outer_...`` (Jordan and Jacobs, 1994).
     """
 
-    def __init__(self, outer: Router, inner: Router, losses: Sequence[Loss] = ()) -> None:
+    def __init__(self, outer: Router, inner: Router, losses: Sequence[AuxiliaryLoss] = ()) -> None:
         super().__init__()
         self.outer, self.inner, self.losses = outer, inner, tuple(losses)
         self.n_experts, self.d = inner.scores.n_scores, outer.d

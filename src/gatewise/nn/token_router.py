@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import nn, Tensor
 
-from gatewise.nn.balancing import BiasBalancing, Choice, Loss
+from gatewise.nn.balancing import AuxiliaryLoss, BiasBalancing, Choice
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.choice import Dense, Selection, Threshold
 from gatewise.nn.functional import dense_weights, masked
@@ -61,7 +61,7 @@ class Router(AbstractRouter):
         selection: Selection = Dense(),  # noqa: B008
         weighting: Weighting = Normalized(),  # noqa: B008
         *,
-        losses: Sequence[Loss] = (),
+        losses: Sequence[AuxiliaryLoss] = (),
         bias: BiasBalancing | None = None,
         thinning: RandomSecond | None = None,
         capacity: Capacity | None = None,

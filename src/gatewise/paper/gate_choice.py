@@ -18,6 +18,7 @@ from gatewise.gates import Gate
 from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.runner import Runner
 from gatewise.paper.table1_gates import KERNELS, NETS
+from gatewise.stats import mean_and_error
 
 CLASSES = ("linear", "quadratic", "kernel")
 _AXIS = (np.arange(100) + 0.5) / 50 - 1
@@ -25,7 +26,7 @@ GRID = np.stack(np.meshgrid(_AXIS, _AXIS), axis=-1).reshape(-1, 2)  # the midpoi
 
 
 @dataclass(frozen=True)
-class Setting:
+class SelectionSetting:
     """The share of the first block, the number of orders, and a radius for all softmax gates, not the paper's."""
 
     burn_in: float | None = None
@@ -66,9 +67,12 @@ def candidates(design: Design, radius: float | None = None) -> list[tuple[str, G
     return list(zip(CLASSES, models, strict=True))
 
 
-def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> list[float]:
-    """One sample, (2 L + 3): the candidates' risks, the aggregate's, the selected one's, its number, the weights."""
-    choice = Setting(*setting)
+def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Sequence[Any] = ()) -> dict[str, Any]:
+    """One sample: integrated squared errors of the candidates and of their aggregate, who was chosen, the weights.
+
+    Lists are in the order of `CLASSES`; ``chosen`` is a position in it.
+    """
+    choice = SelectionSetting(*setting)
     made = DESIGNS[design]
     rng = np.random.default_rng(np.random.SeedSequence((seed, list(DESIGNS).index(design), n, replication)))
     X, y = made.sample(n, rng)
@@ -76,33 +80,35 @@ def replicate(design: str, n: int, replication: int, seed: int = 0, setting: Seq
     selector = GateSelector(candidates(made, choice.radius), blocks, random_state=rng).fit(X, y)
     curves = np.stack([candidate.predict(GRID) for _, candidate in selector.candidates_])
     truth = made.truth(GRID)
-    risks = ((curves - truth) ** 2).mean(axis=1)
-    aggregate = ((selector.weights_ @ curves - truth) ** 2).mean()
-    chosen = selector.selected_index_
-    return [float(x) for x in (*risks, aggregate, risks[chosen], chosen, *selector.weights_)]
+    return {
+        "risks": ((curves - truth) ** 2).mean(axis=1),
+        "aggregate": float(((selector.weights_ @ curves - truth) ** 2).mean()),
+        "chosen": int(selector.selected_index_),
+        "weights": selector.weights_,
+    }
 
 
 def run(
     sizes: Sequence[int] = (),
     reps: int = 100,
     seed: int = 0,
-    setting: Setting | None = None,
+    setting: SelectionSetting | None = None,
     runner: Runner | None = None,
 ) -> list[SelectionRow]:
     """Every design at ``sizes``, the paper's two of each design when empty."""
     as_count(reps, "reps", low=2)
     cells = [(name, as_count(n, "sizes", low=6)) for name, made in DESIGNS.items() for n in (sizes or made.sizes)]
-    choice = astuple(Setting() if setting is None else setting)
+    choice = astuple(SelectionSetting() if setting is None else setting)
     tasks = [(*cell, r, seed, choice) for cell in cells for r in range(reps)]
-    results = np.array((runner or Runner()).run("selection/1", replicate, tasks)).reshape(len(cells), reps, -1)
-    return [_row(name, n, runs) for (name, n), runs in zip(cells, results, strict=True)]
+    results = (runner or Runner()).run("selection/2", replicate, tasks)
+    return [_row(name, n, results[i * reps : (i + 1) * reps]) for i, (name, n) in enumerate(cells)]
 
 
-def _row(design: str, n: int, runs: Floats) -> SelectionRow:
-    L = len(CLASSES)
-    risks, aggregate, selected = runs[:, :L], runs[:, L], runs[:, L + 1]
-    picked = np.bincount(runs[:, L + 2].astype(int), minlength=L)
-    means, weights = risks.mean(axis=0), runs[:, L + 3 :].mean(axis=0)
+def _row(design: str, n: int, runs: Sequence[dict[str, Any]]) -> SelectionRow:
+    risks, chosen = np.array([run["risks"] for run in runs]), np.array([run["chosen"] for run in runs])
+    selected = risks[np.arange(len(runs)), chosen]  # (reps,)
+    picked = np.bincount(chosen, minlength=len(CLASSES))
+    means, weights = risks.mean(axis=0), np.mean([run["weights"] for run in runs], axis=0)
     best = int(means.argmin())
     ratio, ratio_se = _ratio(selected, risks[:, best])
     oracle_ratio, oracle_se = _ratio(selected, risks.min(axis=1))
@@ -111,7 +117,7 @@ def _row(design: str, n: int, runs: Floats) -> SelectionRow:
         n=n,
         reps=len(runs),
         risks=dict(zip(CLASSES, means.tolist(), strict=True)),
-        aggregate=float(aggregate.mean()),
+        aggregate=float(np.mean([run["aggregate"] for run in runs])),
         selected=float(selected.mean()),
         best=CLASSES[best],
         ratio=ratio,
@@ -126,5 +132,5 @@ def _row(design: str, n: int, runs: Floats) -> SelectionRow:
 def _ratio(above: Floats, below: Floats) -> tuple[float, float]:
     """The ratio of two means over the same samples, and its standard error by the delta method."""
     ratio = float(above.mean() / below.mean())
-    spread = np.std(above - ratio * below, ddof=1) / np.sqrt(len(above))
-    return ratio, float(spread / below.mean())
+    _, error = mean_and_error(above - ratio * below)
+    return ratio, error / float(below.mean())

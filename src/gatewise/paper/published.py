@@ -5,7 +5,7 @@ from itertools import combinations
 from math import hypot, sqrt
 from typing import NamedTuple
 
-from gatewise.paper.table1 import Choice, Row
+from gatewise.paper.table1 import Table1Choice, Table1Row
 
 PUBLISHED_REPS = 100
 MEASURES = ("l1", "l2")
@@ -30,7 +30,7 @@ class Off(NamedTuple):
         return abs(self.in_se) <= 3.0 or abs(self.relative) <= 0.1
 
 
-class Verdict(NamedTuple):
+class PaperComparison(NamedTuple):
     """How many of a run's means match, which do not, and how many pairs of gates are ordered as published.
 
     Pairs are counted where the published means differ by more than two standard errors.
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 
     matched: int
     means: int
-    missed: list[tuple[Row, str]]
+    missed: list[tuple[Table1Row, str]]
     ordered: int
     pairs: int
 
@@ -69,15 +69,15 @@ PUBLISHED = {
 }
 
 
-def figure(row: Row, measure: str) -> Figure:
+def figure(row: Table1Row, measure: str) -> Figure:
     """A row's mean and deviation of ``l1`` or ``l2``."""
     return Figure(getattr(row, f"{measure}_mean"), getattr(row, f"{measure}_sd"))
 
 
-def off(row: Row, measure: str) -> Off:
+def off(row: Table1Row, measure: str) -> Off:
     """A row against the published figure.
 
-    >>> row = Row("linear", "linear", 200, "aggregate", 0.103, 0.022, 0.006, 0.003, 100, "halves")
+    >>> row = Table1Row("linear", "linear", 200, "aggregate", 0.103, 0.022, 0.006, 0.003, 100, "halves")
     >>> off(row, "l1").in_se.__round__(2), off(row, "l2").matches
     (0.96, True)
     """
@@ -86,12 +86,12 @@ def off(row: Row, measure: str) -> Off:
     return Off((ours.mean - paper.mean) / error, ours.mean / paper.mean - 1.0)
 
 
-def stated(rows: Sequence[Row], choices: Mapping[str, Choice]) -> list[Row]:
+def stated(rows: Sequence[Table1Row], choices: Mapping[str, Table1Choice]) -> list[Table1Row]:
     """The rows that stand for the table's figures: the chosen readout of each design, and the kernel gate's."""
     return [row for row in rows if row.readout == "erm" or (row.setting, row.readout) == choices[row.design]]
 
 
-def judge(rows: Sequence[Row], choices: Mapping[str, Choice]) -> Verdict:
+def judge(rows: Sequence[Table1Row], choices: Mapping[str, Table1Choice]) -> PaperComparison:
     """A run against the paper: means that match, and the order of the gates."""
     chosen = stated(rows, choices)
     both = [(row, measure) for row in chosen for measure in MEASURES]
@@ -102,14 +102,14 @@ def judge(rows: Sequence[Row], choices: Mapping[str, Choice]) -> Verdict:
         for measure in MEASURES
         if (first.design, first.n) == (second.design, second.n) and _apart(first, second, measure)
     ]
-    return Verdict(len(both) - len(missed), len(both), missed, sum(agree), len(agree))
+    return PaperComparison(len(both) - len(missed), len(both), missed, sum(agree), len(agree))
 
 
-def _apart(first: Row, second: Row, measure: str) -> bool:
+def _apart(first: Table1Row, second: Table1Row, measure: str) -> bool:
     a, b = (PUBLISHED[row.design, row.gate, row.n][measure] for row in (first, second))
     return abs(a.mean - b.mean) > 2.0 * hypot(a.sd, b.sd) / sqrt(PUBLISHED_REPS)
 
 
-def _same_order(first: Row, second: Row, measure: str) -> bool:
+def _same_order(first: Table1Row, second: Table1Row, measure: str) -> bool:
     a, b = (PUBLISHED[row.design, row.gate, row.n][measure].mean for row in (first, second))
     return (a < b) == (figure(first, measure).mean < figure(second, measure).mean)

@@ -26,8 +26,9 @@ from gatewise.paper.runner import Runner
 from gatewise.paper.shared_designs import CUT, regions, SHARED_DESIGNS, SharedDesign
 from gatewise.shared.additive_fit import Maps
 from gatewise.shared.bases import FourierBasis
-from gatewise.shared.least_squares import AdditiveFit, factorize, joint_fit, Problem, pure_fit
+from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem, factorize, joint_fit, pure_fit
 from gatewise.shared.sieves import choose_sizes, gcv
+from gatewise.stats import mean_and_error
 
 SIZES = (200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200)
 SLOPE_FROM = 3200
@@ -122,9 +123,8 @@ def summarize(design: str, n: int, runs: Iterable[dict[str, Floats]]) -> list[Ri
         if learner == "pure orders":
             size = int(values.mean(axis=0).argmin())
             values = values[:, size]
-        se = float(values.std(ddof=1) / np.sqrt(len(values)))
         name, order = ("pure, best size", size + 1) if size is not None else (learner, None)
-        rows.append(RiskRow(design, name, n, float(values.mean()), se, order))
+        rows.append(RiskRow(design, name, n, *mean_and_error(values), order))
     return rows
 
 
@@ -160,8 +160,8 @@ def run(sizes: Sequence[int] = SIZES, reps: int = 100, seed: int = 0, runner: Ru
 
 def _error(
     design: SharedDesign,
-    problem: Problem,
-    fit: Callable[[Problem], AdditiveFit],
+    problem: AdditiveProblem,
+    fit: Callable[[AdditiveProblem], AdditiveFit],
     truth: Floats,
     routed: tuple[FourierBasis, ...] = (),
 ) -> Floats:
@@ -180,9 +180,9 @@ def _joint_gcv(design: SharedDesign, X: Floats, y: Floats, truth: Floats) -> Flo
     rows = tuple(np.arange(start, end) for start, end in pairwise(ends))
     U = np.vstack(reduced)
 
-    def problem(orders: Sequence[int]) -> Problem:
+    def problem(orders: Sequence[int]) -> AdditiveProblem:
         routed = tuple(U[index, : 2 * k + 1] for index, k in zip(rows, orders, strict=True))
-        return Problem(U[:, -2:-1], routed, rows, U[:, -1])
+        return AdditiveProblem(U[:, -2:-1], routed, rows, U[:, -1])
 
     def score(sizes: Sequence[int]) -> float:
         fit = joint_fit(problem(sizes[1:]))

@@ -7,17 +7,17 @@ estimated leader is the true one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gatewise.arrays import as_count, Floats
 from gatewise.paper.designs import DESIGNS
 from gatewise.paper.runner import Runner
-from gatewise.paper.table1 import draw, learn_kernel, learn_net, SETTINGS, STATED
+from gatewise.paper.table1 import ALL_ROWS, draw, learn_kernel, learn_net, SETTINGS, STATED
 from gatewise.paper.table1_gates import GATES, KERNELS, NETS
 
-NAME = "regions/1"  # the second number goes up when a replication's result would change
+NAME = "regions/2"  # the second number goes up when a replication's result would change
 SIDE = 65
 AXIS = np.linspace(-1.0, 1.0, SIDE)
 GRID = np.stack([axis.ravel() for axis in np.meshgrid(AXIS, AXIS)], axis=1)  # x1 runs fastest
@@ -42,8 +42,20 @@ class Panel:
         return {name: value for name, value in vars(self).items() if name != "weights"}
 
 
-def replicate(design: str, gate: str, n: int, setting: str, readout: str, replication: int, seed: int) -> list[Any]:
-    """The agreement, and in the first replication the learned weights on the grid (SIDE^2, 3)."""
+class PanelKind(NamedTuple):
+    """Which gate on which design is shown, at which sample size, setting and readout."""
+
+    design: str
+    gate: str
+    n: int
+    setting: str
+    readout: str
+
+
+def replicate(
+    design: str, gate: str, n: int, setting: str, readout: str, replication: int, seed: int
+) -> dict[str, Any]:
+    """The agreement, and in the first replication the learned weights on the grid, (SIDE^2, 3), else None."""
     chosen = DESIGNS[design]
     sample = draw(chosen, n, replication, seed)
     if gate == "kernel":
@@ -56,7 +68,7 @@ def replicate(design: str, gate: str, n: int, setting: str, readout: str, replic
             theta = learned.nearest(sample.X, sample.F, learned.weights(sample.X))
             weights = learned.described.gate.weights(GRID, theta)
     agreement = (weights.argmax(axis=1) == chosen.weights(GRID).argmax(axis=1)).mean()
-    return [float(agreement), weights if replication == 0 else None]
+    return {"agreement": float(agreement), "weights": weights if replication == 0 else None}
 
 
 def run(reps: int = 1, seed: int = 0, runner: Runner | None = None) -> list[Panel]:
@@ -68,16 +80,17 @@ def run(reps: int = 1, seed: int = 0, runner: Runner | None = None) -> list[Pane
     return [_panel(kind, results[i :: len(kinds)]) for i, kind in enumerate(kinds)]
 
 
-def _kind(design: str, gate: str) -> tuple[str, str, int, str, str]:
-    setting, readout = STATED[design]
-    if gate == "kernel":
-        setting, readout = "all rows", "erm"
-    return design, gate, max(DESIGNS[design].sizes), setting, readout
+def _kind(design: str, gate: str) -> PanelKind:
+    setting, readout = (ALL_ROWS, "erm") if gate == "kernel" else STATED[design]
+    return PanelKind(design, gate, max(DESIGNS[design].sizes), setting, readout)
 
 
-def _panel(kind: tuple[str, str, int, str, str], results: Sequence[list[Any]]) -> Panel:
-    design, gate, n, setting, readout = kind
-    shares = np.array([agreement for agreement, _ in results])
-    sd = float(shares.std(ddof=1)) if len(shares) > 1 else 0.0
-    weights = np.array(results[0][1]).reshape(SIDE, SIDE, 3)
-    return Panel(design, gate, n, readout, setting, float(shares.mean()), sd, len(shares), weights)
+def _panel(kind: PanelKind, results: Sequence[dict[str, Any]]) -> Panel:
+    agreements = np.array([result["agreement"] for result in results])
+    return Panel(
+        **kind._asdict(),
+        agreement=float(agreements.mean()),
+        agreement_sd=float(agreements.std(ddof=1)) if len(agreements) > 1 else 0.0,
+        reps=len(agreements),
+        weights=np.array(results[0]["weights"]).reshape(SIDE, SIDE, 3),
+    )

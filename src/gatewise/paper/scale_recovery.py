@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, Floats, Indices
 from gatewise.paper.runner import Runner
 from gatewise.shared.bases import ConstantBasis, FeatureMap, FourierBasis, PolynomialBasis
 from gatewise.shared.sharing_scales import fit_scales
@@ -45,7 +44,7 @@ class RecoveryRow:
     recovered: int
 
 
-def sample(n: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.intp], Floats]:
+def sample(n: int, rng: np.random.Generator) -> tuple[Floats, Indices, Floats]:
     """Rows X (n, 5), uniform; their regions (n,); responses (n,)."""
     X = rng.uniform(size=(n, 5))
     labels = np.minimum((4 * X[:, 0]).astype(np.intp), 3)

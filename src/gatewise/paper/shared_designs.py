@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.experts import FourierExpert
 from gatewise.shared import FourierBasis, PolynomialBasis
 
@@ -46,7 +45,7 @@ class SharedDesign:
         return X, self.truth(X) + rng.normal(scale=self.noise_sd, size=n)
 
 
-def regions(X: Floats) -> NDArray[np.intp]:
+def regions(X: Floats) -> Indices:
     """The true regions: 0 up to 1/2, 1 beyond."""
     return (X[:, 0] > CUT).astype(np.intp)
 

@@ -14,7 +14,8 @@ from gatewise.arrays import as_count, Floats
 from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 from gatewise.paper.runner import Runner
 from gatewise.paper.shared_designs import SHARED_DESIGNS
-from gatewise.shared.partition import Threshold
+from gatewise.shared.partition import ThresholdSearch
+from gatewise.stats import mean_and_error
 
 NAME = "shared/1"  # the second number goes up when a replication's result would change
 SIZES = (200, 400, 800, 1600)
@@ -24,7 +25,7 @@ THRESHOLDS = tuple(np.linspace(0.1, 0.9, 200).tolist())
 
 @dataclass(frozen=True)
 class FigureRow:
-    """One point of the figure: mean error of both estimators, its spread, and the mean paired difference."""
+    """One point of the figure: mean and standard deviation of both estimators' errors, and the mean difference."""
 
     design: str
     n: int
@@ -55,7 +56,7 @@ def replicate(
     key = (seed, list(SHARED_DESIGNS).index(design), n, replication)
     X, y = chosen.sample(n, np.random.default_rng(np.random.SeedSequence(key)))
     routed = chosen.routed if coordinates == "fixed" else replace(chosen.routed, low=0.0, high=1.0)
-    partition = Threshold(0, grid=THRESHOLDS, coordinates=coordinates)
+    partition = ThresholdSearch(0, grid=THRESHOLDS, coordinates=coordinates)
     truth = chosen.truth(GRID)
     errors = []
     for method in ("joint", "pure"):
@@ -83,6 +84,5 @@ def run(
 def _summary(design: str, n: int, pairs: Floats) -> FigureRow:
     """One point from the errors (reps, 2) of both estimators."""
     (shared, pure), (shared_sd, pure_sd) = pairs.mean(axis=0).tolist(), pairs.std(axis=0, ddof=1).tolist()
-    gains = pairs[:, 1] - pairs[:, 0]
-    se = float(gains.std(ddof=1) / np.sqrt(len(gains)))
-    return FigureRow(design, n, shared, shared_sd, pure, pure_sd, float(gains.mean()), se)
+    gain, gain_se = mean_and_error(pairs[:, 1] - pairs[:, 0])
+    return FigureRow(design, n, shared, shared_sd, pure, pure_sd, gain, gain_se)

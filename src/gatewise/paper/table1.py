@@ -24,7 +24,7 @@ NAME = "table1/1"  # the second number goes up when a replication's result would
 
 
 @dataclass(frozen=True)
-class Setting:
+class Table1Setting:
     """What the text leaves open: which rows calibrate the scales, which aggregate, and how scales are bounded.
 
     ``calibrate`` and ``aggregate`` are ends of row ranges as fractions of n. Without ``calibrate`` the true noise
@@ -42,29 +42,31 @@ _0, _THIRD, _HALF, _1 = Fraction(0), Fraction(1, 3), Fraction(1, 2), Fraction(1)
 SETTINGS = {
     setting.name: setting
     for setting in (
-        Setting("halves", "the first half calibrates, the second aggregates", (_0, _HALF), (_HALF, _1)),
-        Setting(
+        Table1Setting("halves", "the first half calibrates, the second aggregates", (_0, _HALF), (_HALF, _1)),
+        Table1Setting(
             "thirds",
             "a third is kept for a burn-in that known experts do not need, one calibrates, one aggregates",
             (_THIRD, 2 * _THIRD),
             (2 * _THIRD, _1),
         ),
-        Setting("1:2", "a third calibrates, two thirds aggregate", (_0, _THIRD), (_THIRD, _1)),
-        Setting("known", "the true noise scale; all rows aggregate", None, (_0, _1)),
-        Setting("known/2", "the true noise scale; the second half aggregates", None, (_HALF, _1)),
-        Setting("bounds", "halves, scales within a factor of two of the truth", (_0, _HALF), (_HALF, _1), (0.5, 2.0)),
+        Table1Setting("1:2", "a third calibrates, two thirds aggregate", (_0, _THIRD), (_THIRD, _1)),
+        Table1Setting("known", "the true noise scale; all rows aggregate", None, (_0, _1)),
+        Table1Setting("known/2", "the true noise scale; the second half aggregates", None, (_HALF, _1)),
+        Table1Setting(
+            "bounds", "halves, scales within a factor of two of the truth", (_0, _HALF), (_HALF, _1), (0.5, 2.0)
+        ),
     )
 }
 
 
-class Choice(NamedTuple):
+class Table1Choice(NamedTuple):
     """A setting and the readout that stands for the table's figures."""
 
     setting: str
     readout: str
 
 
-class Cell(NamedTuple):
+class Table1Cell(NamedTuple):
     """One gate on one design at one sample size under one setting: of `SETTINGS`, or of `KERNEL_ROWS`."""
 
     design: str
@@ -74,18 +76,18 @@ class Cell(NamedTuple):
 
 
 STATED = {
-    "linear": Choice("halves", "aggregate"),
-    "quadratic": Choice("known", "single"),
-    "nonlinear": Choice("thirds", "aggregate"),
+    "linear": Table1Choice("halves", "aggregate"),
+    "quadratic": Table1Choice("known", "single"),
+    "nonlinear": Table1Choice("thirds", "aggregate"),
 }
-COMMON = dict.fromkeys(DESIGNS, Choice("halves", "aggregate"))
+COMMON = dict.fromkeys(DESIGNS, Table1Choice("halves", "aggregate"))
 ALL_ROWS, HALF_OF_THEM = "all rows", "half of them"
 LARGEST = (("linear", "quadratic"), ("nonlinear", "quadratic"))  # nets of more than 100,000 candidates
 KERNEL_ROWS = {ALL_ROWS: (_0, _1), HALF_OF_THEM: (_HALF, _1)}
 
 
 @dataclass(frozen=True)
-class Row:
+class Table1Row:
     """Means and standard deviations of one readout over the replications."""
 
     design: str
@@ -100,7 +102,7 @@ class Row:
     setting: str
 
 
-class Sample(NamedTuple):
+class DesignSample(NamedTuple):
     """Inputs (n, 2), responses (n,), the experts' predictions (n, 3) and the true gate (n, 3)."""
 
     X: Floats
@@ -114,11 +116,11 @@ class LearnedNet(NamedTuple):
 
     described: NetGate
     candidates: Candidates
-    shares: Floats
+    mean_weights: Floats
 
     def weights(self, X: Floats) -> Floats:
         """The time-averaged aggregated gate, (n, 3)."""
-        return aggregated_gate(self.candidates, self.described.gate.features(X), self.shares)
+        return aggregated_gate(self.candidates, self.described.gate.features(X), self.mean_weights)
 
     def nearest(self, X: Floats, F: Floats, weights: Floats) -> Floats:
         """The parameter whose predictor is nearest to the aggregate's, over the sample; step (f) of `alg:general`."""
@@ -127,15 +129,20 @@ class LearnedNet(NamedTuple):
         return self.described.net().theta(found.candidate)
 
 
-def draw(design: Design, n: int, replication: int, seed: int) -> Sample:
+def draw(design: Design, n: int, replication: int, seed: int) -> DesignSample:
     """The sample of a replication."""
     key = (seed, list(DESIGNS).index(design.name), n, replication)
     X, y = design.sample(n, np.random.default_rng(np.random.SeedSequence(key)))
-    return Sample(X, y, expert_matrix(design.experts, X), design.weights(X))
+    return DesignSample(X, y, expert_matrix(design.experts, X), design.weights(X))
 
 
-def learn_net(described: NetGate, sample: Sample, setting: Setting, noise_sd: float) -> LearnedNet:
-    """Steps (d) and (e) of `alg:general`."""
+def learn_net(described: NetGate, sample: DesignSample, setting: Table1Setting, noise_sd: float) -> LearnedNet:
+    """Steps (d) and (e) of `alg:general` on the rows as they were drawn.
+
+    These are the functions that `RouterAggregator` runs, and the result is the same. The estimator also shuffles the
+    rows, reports the leading candidates and evaluates the aggregated gate twice, which takes 1.6 times as long on
+    the largest net.
+    """
     candidates = gate_candidates(described.gate, described.net())
     features = described.gate.features(sample.X)
     sigma: Floats | float = noise_sd
@@ -149,7 +156,7 @@ def learn_net(described: NetGate, sample: Sample, setting: Setting, noise_sd: fl
     return LearnedNet(described, candidates, swept.mean_weights[0])
 
 
-def learn_kernel(design: str, sample: Sample, setting: str = ALL_ROWS) -> Floats:
+def learn_kernel(design: str, sample: DesignSample, setting: str = ALL_ROWS) -> Floats:
     """Least squares over the kernel gate's parameters, on all rows or half of them."""
     rows = _rows(KERNEL_ROWS[setting], len(sample.y))
     features = KERNELS[design].features(sample.X[rows])
@@ -171,10 +178,10 @@ def replicate(
     return {"aggregate": _errors(mean, sample.truth), "single": _errors(single, sample.truth)}
 
 
-def cells(settings: Iterable[tuple[str, str]]) -> list[Cell]:
+def cells(settings: Iterable[tuple[str, str]]) -> list[Table1Cell]:
     """The table's cells for pairs of design and setting; the kernel gate's once."""
     found = [
-        Cell(design, gate, n, ALL_ROWS if gate == "kernel" else setting)
+        Table1Cell(design, gate, n, ALL_ROWS if gate == "kernel" else setting)
         for design, setting in settings
         for gate in GATES
         for n in DESIGNS[design].sizes
@@ -182,19 +189,21 @@ def cells(settings: Iterable[tuple[str, str]]) -> list[Cell]:
     return list(dict.fromkeys(found))
 
 
-def stated_and_common() -> list[Cell]:
+def stated_and_common() -> list[Table1Cell]:
     """The cells of the stated settings and of the common one; what they share is there once."""
     return cells((design, choices[design].setting) for design in DESIGNS for choices in (COMMON, STATED))
 
 
-def every_setting() -> list[Cell]:
+def every_setting() -> list[Table1Cell]:
     """The cells of all settings but those of the two largest nets, and the kernel gate on half of the rows."""
-    halves = [Cell(design, "kernel", n, HALF_OF_THEM) for design in DESIGNS for n in DESIGNS[design].sizes]
+    halves = [Table1Cell(design, "kernel", n, HALF_OF_THEM) for design in DESIGNS for n in DESIGNS[design].sizes]
     nets = cells((design, setting) for design in DESIGNS for setting in SETTINGS)
     return [cell for cell in nets if (cell.design, cell.gate) not in LARGEST] + halves
 
 
-def run(wanted: Sequence[Cell], reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[Row]:
+def run(
+    wanted: Sequence[Table1Cell], reps: int = 100, seed: int = 0, runner: Runner | None = None
+) -> list[Table1Row]:
     """The means and deviations of every readout in the wanted cells."""
     as_count(reps, "reps", low=2)
     # One replication of all cells after the other, so that the time left can be told early.
@@ -203,17 +212,17 @@ def run(wanted: Sequence[Cell], reps: int = 100, seed: int = 0, runner: Runner |
     return [row for i, cell in enumerate(wanted) for row in _summary(cell, results[i :: len(wanted)])]
 
 
-def select(rows: Sequence[Row], choices: dict[str, Choice]) -> list[Row]:
+def select(rows: Sequence[Table1Row], choices: dict[str, Table1Choice]) -> list[Table1Row]:
     """The rows of a choice of settings, with all their readouts."""
     return [row for row in rows if row.setting in (choices[row.design].setting, ALL_ROWS)]
 
 
-def _summary(cell: Cell, runs: Sequence[dict[str, Any]]) -> list[Row]:
+def _summary(cell: Table1Cell, runs: Sequence[dict[str, Any]]) -> list[Table1Row]:
     rows = []
     for readout in runs[0]:
         values = np.array([errors[readout] for errors in runs])  # (reps, 2)
         (l1, l2), (l1_sd, l2_sd) = values.mean(axis=0).tolist(), values.std(axis=0, ddof=1).tolist()
-        rows.append(Row(cell.design, cell.gate, cell.n, readout, l1, l1_sd, l2, l2_sd, len(runs), cell.setting))
+        rows.append(Table1Row(cell.design, cell.gate, cell.n, readout, l1, l1_sd, l2, l2_sd, len(runs), cell.setting))
     return rows
 
 

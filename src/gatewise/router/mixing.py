@@ -1,16 +1,16 @@
 """AFTER over a list of out-of-sample forecasts, averaged over time and over orders of the rows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
+from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats
 from gatewise.noise import Noise
+from gatewise.stats import clip_scale, root_mean_square
 
-BLOCK = 2**21  # numbers held at a time
+LEAST = float(np.sqrt(np.finfo(np.float64).tiny))  # a scale whose square is a number above zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +49,9 @@ def mix(
     residuals = y[:, None] - forecasts
     sigma = scales(residuals, sample_weight)
     log_density = sample_weight[:, None] * (noise.log_density(residuals / sigma) - np.log(sigma))
-    shares, online = np.zeros(len(sigma)), np.zeros(len(y))
-    for order in orders:
-        for rows, weights in _paths(log_density, log_prior, order):
-            shares += weights.sum(axis=0)
-            online[rows] += np.einsum("is,is->i", weights, forecasts[rows])
+    shares, online = time_average(log_prior, log_density, forecasts, orders)
     total = log_prior + log_density.sum(axis=0)
-    return Mixing(shares / shares.sum(), online / len(orders), sigma, total - total.max(), len(y))
+    return Mixing(shares, online, sigma, total - total.max(), len(y))
 
 
 def go_on(mixing: Mixing, forecasts: Floats, y: Floats, noise: Noise, sample_weight: Floats) -> Mixing:
@@ -63,31 +59,14 @@ def go_on(mixing: Mixing, forecasts: Floats, y: Floats, noise: Noise, sample_wei
     log_density = sample_weight[:, None] * (
         noise.log_density((y[:, None] - forecasts) / mixing.sigma) - np.log(mixing.sigma)
     )
-    total, online = mixing.n_seen * mixing.shares, np.empty(len(y))
-    for rows, weights in _paths(log_density, mixing.log_weights, np.arange(len(y))):
-        total = total + weights.sum(axis=0)
-        online[rows] = np.einsum("is,is->i", weights, forecasts[rows])
+    shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(len(y))])
+    total = mixing.n_seen * mixing.shares + len(y) * shares
     state = mixing.log_weights + log_density.sum(axis=0)
     return Mixing(total / total.sum(), online, mixing.sigma, state - state.max(), mixing.n_seen + len(y))
 
 
 def scales(residuals: Floats, sample_weight: Floats) -> Floats:
-    """The root mean squared residual of every candidate, (S,), kept above zero."""
-    squares = sample_weight @ residuals**2 / sample_weight.sum()
-    least = 1e-12 * max(float(squares.max(initial=0.0)), np.finfo(np.float64).tiny / 1e-12)
-    return np.asarray(np.sqrt(np.maximum(squares, least)))
-
-
-def _paths(
-    log_density: Floats, log_prior: Floats, order: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-    """The rows of an order in blocks, each with the weights (rows, S) that predict it."""
-    state = log_prior
-    step = max(1, BLOCK // len(log_prior))
-    for start in range(0, len(order), step):
-        rows = order[start : start + step]
-        steps = np.cumsum(log_density[rows], axis=0)
-        before = np.concatenate([np.zeros((1, len(log_prior))), steps[:-1]])
-        yield rows, np.asarray(softmax(state + before, axis=1))
-        state = state + steps[-1]
-        state = state - state.max()
+    """The root mean squared residual of every candidate, (S,), not below a millionth of the largest of them."""
+    sigma = root_mean_square(residuals, sample_weight)
+    low = max(1e-6 * float(sigma.max(initial=0.0)), LEAST)
+    return clip_scale(sigma, low, np.inf)

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, check_readout, Readout
 from gatewise.noise import as_noise
-
-Readout = Literal["aggregate", "single"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,3 @@ class MoESettings:
         as_positive(self.rate, "rate")
         as_count(self.specialize, "specialize", low=0)
         as_noise(self.noise)
-
-
-def check_readout(readout: str) -> None:
-    """Whether a readout is one that exists."""
-    if readout not in ("aggregate", "single"):
-        raise ValueError(f"readout must be 'aggregate' or 'single', not {readout!r}")

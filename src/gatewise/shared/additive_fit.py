@@ -5,31 +5,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.shared.bases import columns_of, FeatureMap, ready_basis, resized
 from gatewise.shared.dynamic import search_thresholds
-from gatewise.shared.least_squares import AdditiveFit, factorize, FITS, Problem
+from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem, factorize, FITS
 from gatewise.shared.moving import search_moving
-from gatewise.shared.partition import Labels, region_rows, Threshold, threshold_labels
+from gatewise.shared.partition import per_region, region_rows, threshold_labels, ThresholdSearch
 from gatewise.shared.profile import profile_threshold
 from gatewise.shared.sieves import choose_sizes, SieveSearch, Sizes
 
 
 class Maps(NamedTuple):
-    """Ready bases of the shared and of every routed component."""
+    """The bases of the shared and of every routed component, fitted to the rows and ready to transform."""
 
     shared: FeatureMap
     routed: tuple[FeatureMap, ...]
 
     def columns(self, X: Floats) -> tuple[Floats, tuple[Floats, ...]]:
         """Shared and routed columns on all rows; regions with one basis get one array."""
-        made: dict[int, Floats] = {}
-        for j, ready in enumerate(self.routed):
-            if id(ready) not in made:
-                made[id(ready)] = columns_of(ready, X, f"routed[{j}]")
-        return columns_of(self.shared, X, "shared"), tuple(made[id(ready)] for ready in self.routed)
+        routed = per_region(lambda j, ready: columns_of(ready, X, f"routed[{j}]"), self.routed)
+        return columns_of(self.shared, X, "shared"), routed
 
-    def problem(self, X: Floats, y: Floats, labels: Labels) -> Problem:
+    def problem(self, X: Floats, y: Floats, labels: Indices) -> AdditiveProblem:
         """The least-squares problem of a partition; each routed basis sees its own rows only."""
         rows = [np.flatnonzero(labels == j) for j in range(len(self.routed))]
         routed = tuple(
@@ -37,9 +34,9 @@ class Maps(NamedTuple):
             for j, (ready, index) in enumerate(zip(self.routed, rows, strict=True))
         )
         region_rows(labels, len(self.routed), [R.shape[1] for R in routed])
-        return Problem(columns_of(self.shared, X, "shared"), routed, tuple(rows), y)
+        return AdditiveProblem(columns_of(self.shared, X, "shared"), routed, tuple(rows), y)
 
-    def components(self, X: Floats, labels: Labels, fit: AdditiveFit) -> Floats:
+    def components(self, X: Floats, labels: Indices, fit: AdditiveFit) -> Floats:
         """The shared and the routed part at every row, (n, 2)."""
         parts = np.zeros((len(X), 2))
         parts[:, 0] = columns_of(self.shared, X, "shared") @ fit.shared
@@ -59,16 +56,13 @@ class Search(NamedTuple):
 
 
 def ready_maps(X: Floats, shared: Any, routed: Sequence[Any], names: Sequence[str] | None) -> Maps:
-    """Every basis made ready on all rows; one basis for several regions stays one."""
-    made: dict[int, FeatureMap] = {}
-    for j, basis in enumerate(routed):
-        if id(basis) not in made:
-            made[id(basis)] = ready_basis(basis, X, names, f"routed[{j}]")
-    return Maps(ready_basis(shared, X, names, "shared"), tuple(made[id(basis)] for basis in routed))
+    """Fit every basis to all rows X (n, d); a basis that several regions use is fitted once and stays one object."""
+    ready = per_region(lambda j, basis: ready_basis(basis, X, names, f"routed[{j}]"), routed)
+    return Maps(ready_basis(shared, X, names, "shared"), ready)
 
 
-def find_thresholds(X: Floats, y: Floats, column: int, spec: Threshold, maps: Maps, method: str) -> Search:
-    """Profile least squares for the partition, under the method that the fit will use."""
+def find_thresholds(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
+    """The thresholds with the least residual sum of squares, for the method that the coefficients are fitted with."""
     x = X[:, column]
     grid = spec.points(x)
     if spec.coordinates == "moving":
@@ -104,14 +98,16 @@ def with_sizes(maps: Maps, sizes: Sizes, sieve: SieveSearch) -> Maps:
     shared = resized(maps.shared, sizes[0], "shared") if sieve.shared else maps.shared
     if not sieve.routed:
         return Maps(shared, maps.routed)
-    made = {
-        (id(m), k): resized(m, k, f"routed[{j}]") for j, (m, k) in enumerate(zip(maps.routed, sizes[1:], strict=True))
-    }
-    return Maps(shared, tuple(made[id(m), k] for m, k in zip(maps.routed, sizes[1:], strict=True)))
+    routed = per_region(
+        lambda j, entry: resized(*entry, f"routed[{j}]"),
+        list(zip(maps.routed, sizes[1:], strict=True)),
+        same=lambda one, other: one[0] is other[0] and one[1] == other[1],
+    )
+    return Maps(shared, routed)
 
 
 def select_sizes(
-    X: Floats, y: Floats, labels: Labels, maps: Maps, sieve: SieveSearch, method: str, ridge: tuple[float, float]
+    X: Floats, y: Floats, labels: Indices, maps: Maps, sieve: SieveSearch, method: str, ridge: tuple[float, float]
 ) -> Sizes:
     """The sieve sizes of all components by the criterion of ``sieve``, for a given partition."""
     rows = region_rows(labels, len(maps.routed), [1] * len(maps.routed))
@@ -119,7 +115,7 @@ def select_sizes(
     def score(sizes: Sizes) -> float:
         chosen = with_sizes(maps, sizes, sieve)
         routed = tuple(columns_of(ready, X[index]) for ready, index in zip(chosen.routed, rows, strict=True))
-        problem = Problem(columns_of(chosen.shared, X), routed, rows, y)
+        problem = AdditiveProblem(columns_of(chosen.shared, X), routed, rows, y)
         return sieve.score(problem, lambda part: FITS[method](part, ridge))
 
     shared = sieve.shared[:1] if method == "pure" else sieve.shared  # unused there, so one size will do
@@ -127,7 +123,11 @@ def select_sizes(
 
 
 def _profiled(shared: Floats, y: Floats, method: str) -> tuple[Floats, Floats]:
-    """Shared columns and response of the search: the plain two-stage rule has fixed its shared part beforehand."""
+    """The shared columns (n, p) and the response (n,) that a threshold is searched with.
+
+    Without a shared component there are no such columns. The plain two-stage rule fits the shared component before
+    it looks for a threshold, so the search sees the residuals of that fit and no shared columns either.
+    """
     if method == "pure":
         return shared[:, :0], y
     if method == "two-stage-plain":
@@ -135,7 +135,7 @@ def _profiled(shared: Floats, y: Floats, method: str) -> tuple[Floats, Floats]:
     return shared, y
 
 
-def _find_moving(X: Floats, y: Floats, column: int, spec: Threshold, maps: Maps, method: str) -> Search:
+def _find_moving(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
     def score(thresholds: Floats) -> float:
         labels = threshold_labels(X[:, column], thresholds)
         if np.bincount(labels, minlength=len(thresholds) + 1).min() < 2:
@@ -143,7 +143,7 @@ def _find_moving(X: Floats, y: Floats, column: int, spec: Threshold, maps: Maps,
         moved = moved_maps(X, column, thresholds, maps)
         try:
             problem = moved.problem(X, y, labels)
-        except ValueError:  # a region with fewer rows than columns is no candidate
+        except ValueError:  # a region with fewer rows than columns is not allowed
             return np.inf
         return FITS[method](problem).rss
 

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from gatewise.arrays import as_count, as_positive, Floats
-from gatewise.shared.partition import Labels, region_rows
+from gatewise.arrays import as_count, as_positive, Floats, Indices
+from gatewise.shared.partition import region_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class Backfitting:
 
 
 class Convergence(NamedTuple):
-    """The report: whether the fitted function came to rest, and by how much it moved at each turn.
+    """Whether the fitted function converged, and by how much it changed at each turn.
 
     A change is ||f_new - f_old|| / ||y - mean(y)|| over the rows.
     """
@@ -45,15 +44,15 @@ class Convergence(NamedTuple):
 
     def __str__(self) -> str:
         how = "converged" if self.converged else "did not converge"
-        return f"backfitting {how} in {self.n_iter} turns; last change {self.changes[-1]:.1e} of the spread of y"
+        return f"backfitting {how} in {self.n_iter} turns; last change {self.changes[-1]:.1e} of the deviation of y"
 
 
 def backfit(
-    X: Floats, y: Floats, labels: Labels, shared: Any, routed: Sequence[Any], spec: Backfitting
+    X: Floats, y: Floats, labels: Indices, shared: Any, routed: Sequence[Any], spec: Backfitting
 ) -> tuple[Any, tuple[Any, ...], Convergence]:
     """Fitted shared learner, fitted routed learners and the report.
 
-    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum comes to rest. With
+    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum converges. With
     linear learners and ``folds=None`` this is block descent on the joint least squares, and ends in its solution.
     """
     rows = region_rows(labels, len(routed), [1] * len(routed))
@@ -64,13 +63,13 @@ def backfit(
             )
     folds = _folds(rows, len(y), spec)
     parts, changes = np.zeros((2, len(y))), []
-    spread = max(float(np.linalg.norm(y - y.mean())), np.finfo(float).tiny)
+    deviation = max(float(np.linalg.norm(y - y.mean())), np.finfo(float).tiny)
     for _ in range(spec.max_iter):
         before = parts.sum(axis=0)
         parts[0] = _part(shared, X, y - parts[1], folds, spec)
         for learner, index in zip(routed, rows, strict=True):
             parts[1, index] = _part(learner, X[index], (y - parts[0])[index], folds[index], spec)
-        changes.append(float(np.linalg.norm(parts.sum(axis=0) - before)) / spread)
+        changes.append(float(np.linalg.norm(parts.sum(axis=0) - before)) / deviation)
         if changes[-1] < spec.tol:
             break
     report = Convergence(changes[-1] < spec.tol, len(changes), tuple(changes))
@@ -80,7 +79,7 @@ def backfit(
     return last_shared, tuple(last_routed), report
 
 
-def _folds(rows: Sequence[NDArray[np.intp]], n: int, spec: Backfitting) -> NDArray[np.intp]:
+def _folds(rows: Sequence[Indices], n: int, spec: Backfitting) -> Indices:
     """A fold for every row, equally many of each in every region."""
     fold = np.zeros(n, dtype=np.intp)
     rng = np.random.default_rng(spec.seed)
@@ -89,7 +88,7 @@ def _folds(rows: Sequence[NDArray[np.intp]], n: int, spec: Backfitting) -> NDArr
     return fold
 
 
-def _part(learner: Any, X: Floats, target: Floats, folds: NDArray[np.intp], spec: Backfitting) -> Floats:
+def _part(learner: Any, X: Floats, target: Floats, folds: Indices, spec: Backfitting) -> Floats:
     """A learner's part of the target at every row: fitted values, or predictions from the other folds."""
     if spec.folds is None:
         return np.asarray(_learn(learner, X, target, spec).predict(X), dtype=np.float64)

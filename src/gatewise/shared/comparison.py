@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from gatewise.arrays import Floats
+from gatewise.stats import mean_and_error
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +48,10 @@ class Comparison:
 
 
 def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Comparison:
-    """Both models on the same folds; ``model`` with method "pure" stands for joint against pure."""
+    """Cross-validate the model and its pure-routed counterpart on the same folds.
+
+    A model whose own method is "pure" is compared as its "joint" counterpart.
+    """
     from sklearn.model_selection import cross_val_predict, KFold  # noqa: PLC0415 - slow to import
 
     target = np.asarray(y, dtype=np.float64)
@@ -58,19 +61,15 @@ def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Compar
     pure = clone(ours).set_params(**_pure_params(ours))
     cv = KFold(folds, shuffle=True, random_state=seed)
     errors = [(cross_val_predict(m, X, target, cv=cv) - target) ** 2 for m in (ours, pure)]
-    (a, a_se), (b, b_se), (gain, gain_se) = (_mean_se(e) for e in (*errors, errors[1] - errors[0]))
+    (a, a_se), (b, b_se), (gain, gain_se) = (mean_and_error(e) for e in (*errors, errors[1] - errors[0]))
     name = ours.method if isinstance(ours.method, str) else "backfit"
     return Comparison(name, folds, a, a_se, b, b_se, gain, gain_se)
 
 
 def _pure_params(model: Any) -> dict[str, Any]:
-    """The pure-routed counterpart of general learners is backfitting with a shared learner that says nothing."""
+    """The pure-routed counterpart of general learners is backfitting with a shared learner that predicts 0."""
     if isinstance(model.method, str) and model.method != "backfit":
         return {"method": "pure"}
     from sklearn.dummy import DummyRegressor  # noqa: PLC0415 - seldom needed
 
     return {"shared": DummyRegressor(strategy="constant", constant=0.0)}
-
-
-def _mean_se(values: Floats) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))

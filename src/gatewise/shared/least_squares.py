@@ -1,6 +1,6 @@
 """Least squares over shared plus regional columns: rank-revealing, by QR, never by normal equations.
 
-What both a shared and a routed column can say, above all the intercept, is carried by the routed component: the
+What both shared and routed columns can express, above all the intercept, goes to the routed component: the
 shared coefficients come from the shared columns projected off the routed ones (Frisch and Waugh), and a shared column
 with nothing left gets the coefficient 0.
 """
@@ -9,12 +9,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
-Rows = NDArray[np.intp]
 RANK_TOLERANCE = 1e-10
 
 
@@ -23,7 +21,7 @@ class Factor(NamedTuple):
 
     q: Floats  # (n, r)
     r: Floats  # (r, r)
-    kept: Rows  # (r,)
+    kept: Indices  # (r,)
     scale: Floats  # (p,)
 
     def solve(self, y: Floats) -> Floats:
@@ -33,7 +31,7 @@ class Factor(NamedTuple):
         return coefficients
 
     def residual(self, A: Floats) -> Floats:
-        """A off the span; projected twice, as once leaves rounding behind."""
+        """The part of A (n, p) orthogonal to the kept columns; projected twice, as one projection leaves rounding."""
         once = A - self.q @ (self.q.T @ A)
         twice: Floats = once - self.q @ (self.q.T @ once)
         return twice
@@ -55,12 +53,12 @@ def factorize(A: Floats, scale: Floats | None = None) -> Factor:
     return Factor(q[:, :rank], r[:rank, :rank], order[:rank].astype(np.intp), scale)
 
 
-class Problem(NamedTuple):
+class AdditiveProblem(NamedTuple):
     """y on shared columns S (n, p_S) and, over ``rows[j]`` only, on the columns routed[j] (n_j, p_j)."""
 
     shared: Floats
     routed: tuple[Floats, ...]
-    rows: tuple[Rows, ...]
+    rows: tuple[Indices, ...]
     y: Floats
 
 
@@ -71,10 +69,10 @@ class AdditiveFit(NamedTuple):
     routed: tuple[Floats, ...]  # (p_j,) each
     rss: float
     df: float  # the trace of the hat matrix; without ridge, the rank
-    dropped: tuple[int, ...]  # shared columns that the routed ones can say
+    dropped: tuple[int, ...]  # shared columns that are combinations of routed ones: their coefficient is 0
 
 
-def joint_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
+def joint_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
     """Least squares over the additive class, `prop:supp-joint-shared-upper`.
 
     min ||y - S b - sum_j 1_j R_j a_j||^2 + n ridge[0] ||b||^2 + n ridge[1] sum_j ||a_j||^2, constant columns free.
@@ -82,7 +80,7 @@ def joint_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> Addi
     >>> x = np.arange(6.0)
     >>> rows = (np.arange(3), np.arange(3, 6))
     >>> ones = (np.ones((3, 1)), np.ones((3, 1)))
-    >>> fit = joint_fit(Problem(np.column_stack([x, np.ones(6)]), ones, rows, 2 * x + 5 * (x > 2)))
+    >>> fit = joint_fit(AdditiveProblem(np.column_stack([x, np.ones(6)]), ones, rows, 2 * x + 5 * (x > 2)))
     >>> fit.shared.round(9) + 0.0, [a.round(9).tolist() for a in fit.routed], fit.dropped  # the routed ones carry 1
     (array([2., 0.]), [[0.0], [5.0]], (1,))
     """
@@ -98,7 +96,7 @@ def joint_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> Addi
     return AdditiveFit(shared, routed, rss_of(problem, shared, routed), df, _left_out(apart))
 
 
-def two_stage_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
+def two_stage_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
     """First the shared component on shared columns residualized on the routed ones, then the residuals.
 
     b from y on (I - P_R) S, then a_j from y - S b in region j. Without ridge this is the joint solution.
@@ -109,7 +107,7 @@ def two_stage_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> 
     return _second_stage(problem, penal, apart)
 
 
-def plain_two_stage_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
+def plain_two_stage_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
     """First y on the shared columns alone, then the residuals: biased where regional parts project on S.
 
     The limit of b is b_0 + (S'S)^-1 S' sum_j 1_j R_j a_j, so f_S is recovered only if S is orthogonal to the routed
@@ -119,7 +117,7 @@ def plain_two_stage_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0
     return _second_stage(problem, penal, factorize(penal.shared))
 
 
-def pure_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
+def pure_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
     """The pure-routed counterpart: the same regional columns, no shared component; its coefficients are 0."""
     fit = joint_fit(problem._replace(shared=problem.shared[:, :0]), ridge)
     return fit._replace(shared=np.zeros(problem.shared.shape[1]))
@@ -128,15 +126,15 @@ def pure_fit(problem: Problem, ridge: tuple[float, float] = (0.0, 0.0)) -> Addit
 FITS = {"joint": joint_fit, "two-stage": two_stage_fit, "two-stage-plain": plain_two_stage_fit, "pure": pure_fit}
 
 
-def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Rows]) -> Floats:
-    """A (n, p) projected off the routed columns, region by region."""
+def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Indices]) -> Floats:
+    """The part of A (n, p) that is orthogonal to the routed columns, region by region."""
     rest = A.copy()
     for factor, index in zip(factors, rows, strict=True):
         rest[index] = factor.residual(A[index])
     return rest
 
 
-def penalized(problem: Problem, ridge: tuple[float, float]) -> Problem:
+def penalized(problem: AdditiveProblem, ridge: tuple[float, float]) -> AdditiveProblem:
     """The ridge penalties as further rows: sqrt(n ridge) times the identity against 0; constant columns are free."""
     if ridge == (0.0, 0.0):
         return problem
@@ -150,10 +148,10 @@ def penalized(problem: Problem, ridge: tuple[float, float]) -> Problem:
         shared.append(np.zeros((R.shape[1], p_s)))
         start += R.shape[1]
     y = np.concatenate([problem.y, np.zeros(start - n)])
-    return Problem(np.vstack(shared), tuple(routed), tuple(rows), y)
+    return AdditiveProblem(np.vstack(shared), tuple(routed), tuple(rows), y)
 
 
-def rss_of(problem: Problem, shared: Floats, routed: Sequence[Floats]) -> float:
+def rss_of(problem: AdditiveProblem, shared: Floats, routed: Sequence[Floats]) -> float:
     """The residual sum of squares at given coefficients."""
     rest = problem.y - problem.shared @ shared
     for R, index, a in zip(problem.routed, problem.rows, routed, strict=True):
@@ -161,7 +159,7 @@ def rss_of(problem: Problem, shared: Floats, routed: Sequence[Floats]) -> float:
     return float(rest @ rest)
 
 
-def _second_stage(problem: Problem, penal: Problem, first: Factor) -> AdditiveFit:
+def _second_stage(problem: AdditiveProblem, penal: AdditiveProblem, first: Factor) -> AdditiveFit:
     n = len(problem.y)
     shared = first.solve(penal.y)
     rest = penal.y - penal.shared @ shared

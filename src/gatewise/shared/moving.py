@@ -1,4 +1,4 @@
-"""Threshold search with local coordinates that move with the threshold: every candidate is a refit."""
+"""Threshold search with local coordinates that move with the threshold: every choice of thresholds is a refit."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,8 +24,8 @@ def search_moving(
     workers = Parallel(n_jobs=n_jobs, prefer="threads")
 
     def profile(others: Sequence[float]) -> Floats:
-        candidates = [np.sort(np.append(others, c)) for c in grid]
-        return np.array(workers(delayed(score)(c) for c in candidates), dtype=np.float64)
+        choices = [np.sort(np.append(others, point)) for point in grid]
+        return np.array(workers(delayed(score)(thresholds) for thresholds in choices), dtype=np.float64)
 
     chosen: list[float] = []
     values = np.full(len(grid), np.inf)

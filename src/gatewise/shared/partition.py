@@ -2,25 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import is_
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_count, as_vector, Floats
+from gatewise.arrays import as_count, as_vector, Floats, Indices
 
-Labels = NDArray[np.intp]
+Entry = TypeVar("Entry")
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
-class Threshold:
+class ThresholdSearch:
     """Regions cut by unknown thresholds in one feature, found by profile least squares over a grid.
 
     ``grid`` is a number of points, placed at equal steps between the 10% and the 90% quantile of the feature, or the
     points themselves. ``coordinates="moving"`` gives every routed basis its region's own local coordinate, as
     t = x / c and (x - c) / (1 - c) on [0, 1]; then every threshold is a refit, shared out over ``n_jobs`` threads.
 
-    >>> Threshold("income", n_regions=3).n_regions
+    >>> ThresholdSearch("income", n_regions=3).n_regions
     3
     """
 
@@ -49,7 +51,7 @@ class Threshold:
         return points if low < high else np.unique(x)[:-1][:: max(1, len(np.unique(x)) // len(points))]
 
 
-def threshold_labels(x: Floats, thresholds: Floats) -> Labels:
+def threshold_labels(x: Floats, thresholds: Floats) -> Indices:
     """Region j holds thresholds[j-1] < x <= thresholds[j].
 
     >>> threshold_labels(np.array([0.2, 0.5, 0.7]), np.array([0.5]))
@@ -58,7 +60,7 @@ def threshold_labels(x: Floats, thresholds: Floats) -> Labels:
     return np.searchsorted(thresholds, x, side="left").astype(np.intp)
 
 
-def given_labels(partition: Any, X: Any) -> Labels:
+def given_labels(partition: Any, X: Any) -> Indices:
     """The regions of a given partition: labels from a function or ``predict``, or a gate's leading expert.
 
     ``partition`` is a function X -> (n,) whole numbers, an object with ``gate_weights(X)`` (a mixture or a fitted
@@ -77,7 +79,27 @@ def given_labels(partition: Any, X: Any) -> Labels:
     return whole
 
 
-def region_rows(labels: Labels, n_regions: int, columns: Sequence[int]) -> tuple[NDArray[np.intp], ...]:
+def per_region(
+    make: Callable[[int, Entry], Made], entries: Sequence[Entry], same: Callable[[Entry, Entry], bool] = is_
+) -> tuple[Made, ...]:
+    """make(j, entry) for the entry of every region j, called once for entries that are the same.
+
+    Regions with the same entry get one and the same result, not equal copies of it: what is made of it is then
+    computed once, too.
+
+    >>> ramp = [0.0, 1.0]
+    >>> made = per_region(lambda j, entry: [*entry, j], [ramp, [5.0], ramp])
+    >>> made, made[0] is made[2]
+    (([0.0, 1.0, 0], [5.0, 1], [0.0, 1.0, 0]), True)
+    """
+    made: list[Made] = []
+    for j, entry in enumerate(entries):
+        first = next(i for i, other in enumerate(entries) if i == j or same(other, entry))
+        made.append(make(j, entry) if first == j else made[first])
+    return tuple(made)
+
+
+def region_rows(labels: Indices, n_regions: int, columns: Sequence[int]) -> tuple[Indices, ...]:
     """The rows of each region; an error names a region that is empty or has fewer rows than columns."""
     if len(labels) and labels.max() >= n_regions:
         row = int(labels.argmax())
@@ -106,6 +128,6 @@ def _ask(partition: Any) -> Callable[[Any], ArrayLike]:
         asked: Callable[[Any], ArrayLike] = partition
         return asked
     raise ValueError(
-        "partition must be 'threshold', a Threshold, a function X -> regions, a gate (with gate_weights, or as a "
-        f"pair (gate, theta)) or a classifier, not {partition!r}"
+        "partition must be 'threshold', a ThresholdSearch, a function X -> regions, a gate (with gate_weights, or as "
+        f"a pair (gate, theta)) or a classifier, not {partition!r}"
     )

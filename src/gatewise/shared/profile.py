@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.kernels.triangular import bin_factors, running_profiles, stacked_rss
 from gatewise.shared.least_squares import RANK_TOLERANCE
 
 
-class Profile(NamedTuple):
+class ThresholdProfile(NamedTuple):
     """The residual sum of squares at every threshold of a grid; infinite where a region would have too few rows."""
 
     grid: Floats  # (G,)
@@ -26,11 +25,11 @@ class Profile(NamedTuple):
 class Bins(NamedTuple):
     """Rows sorted into the bins that the grid cuts: bin b holds grid[b-1] < x <= grid[b]."""
 
-    order: NDArray[np.intp]  # (n,) rows, sorted by bin
-    starts: NDArray[np.intp]  # (B+1,)
+    order: Indices  # (n,) rows, sorted by bin
+    starts: Indices  # (B+1,)
 
     @property
-    def cumulated(self) -> NDArray[np.intp]:
+    def cumulated(self) -> Indices:
         """The number of rows in bins 0..b, (B,)."""
         return self.starts[1:]
 
@@ -54,7 +53,7 @@ def profile_threshold(
     y: Floats,
     grid: Floats,
     min_rows: Sequence[int] = (1, 1),
-) -> Profile:
+) -> ThresholdProfile:
     """RSS(c) = min ||y - S b - 1{x <= c} R_1 a_1 - 1{x > c} R_2 a_2||^2 at every c of the grid, no refits.
 
     The rows are read once: each bin between thresholds is reduced to the triangular factor of its normal equations,
@@ -76,9 +75,9 @@ def profile_threshold(
     rss = stacked_rss(np.concatenate([below, above], axis=1), scale, RANK_TOLERANCE)
     n_below = bins.cumulated[:-1]
     allowed = (n_below >= min_rows[0]) & (len(x) - n_below >= min_rows[1])
-    return Profile(grid, np.where(allowed, rss, np.inf))
+    return ThresholdProfile(grid, np.where(allowed, rss, np.inf))
 
 
 def region_factors(routed: Floats, shared: Floats, y: Floats, bins: Bins) -> Floats:
-    """The factor of [routed | shared | y] in every bin, (B, q, q)."""
+    """The triangular factor of the QR decomposition of [routed | shared | y] in every bin, (B, q, q)."""
     return bin_factors(np.column_stack([routed, shared, y])[bins.order], bins.starts)

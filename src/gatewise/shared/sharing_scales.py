@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.kernels.group_lasso import group_lasso
 from gatewise.shared.least_squares import Factor, factorize
-from gatewise.shared.partition import Labels, region_rows
+from gatewise.shared.partition import region_rows
 from gatewise.shared.tree import branchings, check_tree, leaves, scale_name, sharing_sets, Tree
 
 Active = tuple[bool, ...]
@@ -37,7 +37,7 @@ class ScaleFit(NamedTuple):
     rss: float
     bic: float
 
-    def predict(self, columns: Mapping[str, Floats], labels: Labels) -> Floats:
+    def predict(self, columns: Mapping[str, Floats], labels: Indices) -> Floats:
         """The fitted function at rows with these columns and regions, (n,)."""
         total = np.zeros(len(labels))
         for name, coefficients in self.coefficients.items():
@@ -46,7 +46,7 @@ class ScaleFit(NamedTuple):
 
 
 def fit_scales(
-    columns: Mapping[str, Floats], labels: Labels, tree: Tree, y: Floats, n_penalties: int = 40
+    columns: Mapping[str, Floats], labels: Indices, tree: Tree, y: Floats, n_penalties: int = 40
 ) -> ScaleFit:
     """Joint least squares with the scale of every component decided by a group penalty and BIC.
 
@@ -67,7 +67,7 @@ def fit_scales(
     return min(fits, key=lambda fit: fit.bic)
 
 
-def _blocks(name: str, B: Floats, labels: Labels, tree: Tree) -> list[Block]:
+def _blocks(name: str, B: Floats, labels: Indices, tree: Tree) -> list[Block]:
     """The common part of a component and its differences at every inner node, orthogonal to one another."""
     root = np.sqrt(len(B))
     blocks = [Block(name, None, factorize(B).q * root)]
@@ -103,7 +103,7 @@ def _candidates(blocks: list[Block], y: Floats, n_penalties: int) -> list[Active
 
 
 def _refit(
-    columns: Mapping[str, Floats], labels: Labels, tree: Tree, y: Floats, blocks: list[Block], active: Active
+    columns: Mapping[str, Floats], labels: Indices, tree: Tree, y: Floats, blocks: list[Block], active: Active
 ) -> ScaleFit:
     """Least squares with one set of coefficients per sharing set; BIC = n log(RSS / n) + df log n."""
     on = [block for block, flag in zip(blocks, active, strict=True) if flag]
@@ -131,6 +131,6 @@ def _refit(
     return ScaleFit(sets, scales, coefficients, rss, float(bic))
 
 
-def _within(B: Floats, labels: Labels, regions: tuple[int, ...]) -> Floats:
+def _within(B: Floats, labels: Indices, regions: tuple[int, ...]) -> Floats:
     inside: Floats = B * np.isin(labels, regions)[:, None]
     return inside

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gatewise.arrays import as_count
-from gatewise.shared.least_squares import AdditiveFit, Problem
+from gatewise.arrays import as_count, Booleans
+from gatewise.shared.least_squares import AdditiveFit, AdditiveProblem
 
-Fit = Callable[[Problem], AdditiveFit]
+Fit = Callable[[AdditiveProblem], AdditiveFit]
 Ridge = tuple[float, float]
 Sizes = tuple[int, ...]  # (shared, region 0, ..., region J-1)
 
@@ -59,7 +58,7 @@ class SieveSearch:
         if not all(np.isfinite(value) and value >= 0 for value in self.ridges):
             raise ValueError(f"ridges must be numbers from 0 on, not {self.ridges}")
 
-    def score(self, problem: Problem, fit: Fit) -> float:
+    def score(self, problem: AdditiveProblem, fit: Fit) -> float:
         """The criterion of one choice of sizes; smaller is better."""
         if any(len(index) < R.shape[1] for R, index in zip(problem.routed, problem.rows, strict=True)):
             return np.inf
@@ -70,14 +69,14 @@ class SieveSearch:
 
 
 def choose_ridge(
-    problem: Problem, fit: Callable[[Problem, Ridge], AdditiveFit], sieve: SieveSearch, given: Ridge
+    problem: AdditiveProblem, fit: Callable[[AdditiveProblem, Ridge], AdditiveFit], sieve: SieveSearch, given: Ridge
 ) -> Ridge:
     """The pair (shared, routed) of ridges with the smallest score; ``given`` if there are none to choose from."""
     pairs = [(a, b) for a in sieve.ridges for b in sieve.ridges] or [given]
     return min(pairs, key=lambda pair: sieve.score(problem, lambda part: fit(part, pair)))
 
 
-def cross_validated(problem: Problem, fit: Fit, folds: int) -> float:
+def cross_validated(problem: AdditiveProblem, fit: Fit, folds: int) -> float:
     """The mean squared error on held-out rows; every ``folds``-th row of each region makes a fold.
 
     Taking turns row by row keeps the folds alike even where the rows come sorted, and needs no random numbers.
@@ -125,9 +124,9 @@ def choose_sizes(
         best = better
 
 
-def _subset(problem: Problem, keep: NDArray[np.bool_]) -> Problem:
+def _subset(problem: AdditiveProblem, keep: Booleans) -> AdditiveProblem:
     place = np.cumsum(keep) - 1
     kept = [keep[index] for index in problem.rows]
     routed = tuple(R[k] for R, k in zip(problem.routed, kept, strict=True))
     rows = tuple(place[index[k]] for index, k in zip(problem.rows, kept, strict=True))
-    return Problem(problem.shared[keep], routed, rows, problem.y[keep])
+    return AdditiveProblem(problem.shared[keep], routed, rows, problem.y[keep])

@@ -6,7 +6,6 @@ unknowns. The number of steps hardly grows with the size, and the quadratic may 
 is not unique, the path tends to the analytic centre of the minimisers.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ RIDGES = (1e-15, 1e-13, 1e-11)
 PATIENCE = 5  # steps without a smaller gap
 
 
-class Quadratic(NamedTuple):
+class QuadraticObjective(NamedTuple):
     """q(theta) = theta' hessian theta / 2 - linear . theta + constant, theta (M, C) flattened."""
 
     hessian: Floats  # (M C, M C)
@@ -29,8 +28,8 @@ class Quadratic(NamedTuple):
     constant: float
 
 
-class State(NamedTuple):
-    """A point of the path, (M, C) each: theta and its multipliers, both positive; the gradient in theta."""
+class CentralPoint(NamedTuple):
+    """A point near the central path, (M, C) each: theta and its multipliers, both positive; the gradient in theta."""
 
     theta: Floats
     dual: Floats
@@ -54,36 +53,36 @@ class _Newton(NamedTuple):
         return out.reshape(right.shape)
 
 
-def simplex_gap(gradient: Floats, theta: Floats) -> float:
-    """The Frank-Wolfe gap max_u <gradient, theta - u> over one simplex vector per column, (M, C) each.
+def simplex_gap(gradient: Floats, theta: Floats) -> Floats:
+    """The Frank-Wolfe gap max_u <gradient, theta - u> over one simplex vector per column, (..., M, C) each.
 
     sum_c (gradient_c . theta_c - min_m gradient_mc). A convex function exceeds its minimum by at most this.
 
-    >>> simplex_gap(np.array([[3.0], [1.0]]), np.array([[0.5], [0.5]]))
+    >>> float(simplex_gap(np.array([[3.0], [1.0]]), np.array([[0.5], [0.5]])))
     1.0
     """
-    return float(np.sum((gradient - gradient.min(axis=0)) * theta))
+    return np.asarray(np.sum((gradient - gradient.min(axis=-2, keepdims=True)) * theta, axis=(-2, -1)))
 
 
-def init(problem: Quadratic) -> State:
+def init(problem: QuadraticObjective) -> CentralPoint:
     """Equal weights, and multipliers that are positive and feasible: the gradient, raised by column."""
     theta = np.full(problem.linear.shape, 1.0 / len(problem.linear))
     gradient = gradient_at(problem, theta)
     above = gradient - gradient.min(axis=0)
-    return State(theta, above + max(float(above.mean()), np.finfo(float).tiny), gradient)
+    return CentralPoint(theta, above + max(float(above.mean()), np.finfo(float).tiny), gradient)
 
 
-def gradient_at(problem: Quadratic, theta: Floats) -> Floats:
+def gradient_at(problem: QuadraticObjective, theta: Floats) -> Floats:
     """The gradient at theta, (M, C)."""
     return (problem.hessian @ theta.ravel()).reshape(theta.shape) - problem.linear
 
 
-def value_at(problem: Quadratic, state: State) -> float:
+def value_at(problem: QuadraticObjective, state: CentralPoint) -> float:
     """q at the state, from the gradient it holds."""
     return problem.constant + 0.5 * float(np.vdot(state.theta, state.gradient - problem.linear))
 
 
-def step(problem: Quadratic, state: State) -> State | None:
+def step(problem: QuadraticObjective, state: CentralPoint) -> CentralPoint | None:
     """One predictor-corrector step towards the end of the central path; None if its matrix has no factor."""
     theta, dual, gradient = state
     newton = _newton(problem, dual / theta, theta.argmax(axis=0))
@@ -105,18 +104,18 @@ def step(problem: Quadratic, state: State) -> State | None:
     inside = max(0.995, 1.0 - ahead / mean)
     length = min(1.0, inside * min(_reach(theta, d_theta), _reach(dual, d_dual)))
     theta = theta + length * d_theta
-    return State(theta, dual + length * d_dual, gradient_at(problem, theta))
+    return CentralPoint(theta, dual + length * d_dual, gradient_at(problem, theta))
 
 
-def run(problem: Quadratic, enough: Callable[[float, float], bool], max_iter: int) -> tuple[State, int]:
-    """Steps until enough(gap, value), or until rounding allows no more.
+def run(problem: QuadraticObjective, rtol: float, atol: float, max_iter: int) -> tuple[CentralPoint, int]:
+    """Steps until the gap is at most max(atol, rtol * value), or until rounding allows no more.
 
-    Returns the state of least gap and the number of steps taken.
+    Returns the point of least gap and the number of steps taken.
     """
     state = best = init(problem)
     least = simplex_gap(best.gradient, best.theta)
     taken = since_best = 0
-    while taken < max_iter and since_best < PATIENCE and not enough(least, value_at(problem, best)):
+    while taken < max_iter and since_best < PATIENCE and least > max(atol, rtol * value_at(problem, best)):
         following = step(problem, state)
         if following is None or not np.isfinite(following.theta).all():
             break
@@ -127,7 +126,7 @@ def run(problem: Quadratic, enough: Callable[[float, float], bool], max_iter: in
     return best, taken
 
 
-def _newton(problem: Quadratic, barrier: Floats, largest: NDArray[np.intp]) -> _Newton | None:
+def _newton(problem: QuadraticObjective, barrier: Floats, largest: NDArray[np.intp]) -> _Newton | None:
     """hessian + diag(barrier) on the vectors whose columns have sum zero.
 
     The weight that is eliminated has the least barrier of its column. The others keep theirs on the diagonal,

@@ -1,16 +1,17 @@
 """Least squares over a kernel gate's parameters: a convex problem, solved with a certificate."""
 
 import warnings
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.arrays import as_count, as_positive, as_rows, as_sample, Floats
 from gatewise.solvers import interior_point
-from gatewise.solvers.interior_point import Quadratic, simplex_gap
+from gatewise.solvers.interior_point import QuadraticObjective, simplex_gap
 
+TOLERANCE, MAX_ITER = 1e-10, 100
 MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
 BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
 LARGEST = 1e150
@@ -56,8 +57,8 @@ def simplex_least_squares(
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    tol: float = 1e-10,
-    max_iter: int = 100,
+    tol: float = TOLERANCE,
+    max_iter: int = MAX_ITER,
 ) -> SimplexFit:
     """The least-squares parameter of a kernel gate, exact up to a certified gap.
 
@@ -73,24 +74,10 @@ def simplex_least_squares(
     >>> fit.theta.ravel().round(6), round(fit.objective, 6)
     (array([0.7, 0.3]), 0.01)
     """
-    problem = _prepare(features, F, y, sample_weight)
-    tol, max_iter = as_positive(tol, "tol"), as_count(max_iter, "max_iter")
-    if not problem.experts.any():  # one expert, or all of them agree: any weights do
-        return _certify(problem, np.ones(problem.shape), tol, 0)
-
-    def enough(gap: float, objective: float) -> bool:
-        return gap <= AHEAD * tol * max(objective, FLOOR * problem.scale)
-
-    state, n_iter = interior_point.run(_quadratic(problem), enough, max_iter)
-    fit = _best(problem, state, tol, n_iter)
-    if not fit.converged:
-        warnings.warn(
-            f"least squares over the simplex stopped after {n_iter} steps with a relative gap of "
-            f"{fit.relative_gap:.1e}, above tol={tol:g}: the minimum may be lower by {fit.gap:.3g}",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    return fit
+    columns, tol, max_iter = as_rows(features, "features"), as_positive(tol, "tol"), as_count(max_iter, "max_iter")
+    if np.shape(F)[:1] != columns.shape[:1]:
+        raise ValueError(f"F must have one row per row of features, {len(columns)}, not {len(np.atleast_1d(F))}")
+    return _solve(columns, *as_sample(F, y, sample_weight), tol, max_iter)
 
 
 def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> SimplexFit:
@@ -99,23 +86,36 @@ def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = N
     >>> convex_stack([[0.0, 1.0, 5.0], [2.0, 1.0, 7.0]], [0.5, 1.5]).theta.ravel().round(6)
     array([0.5, 0.5, 0. ])
     """
-    rows = as_rows(F, "F")
-    return simplex_least_squares(np.ones((len(rows), 1)), rows, y, sample_weight)
+    rows, response, shares = as_sample(F, y, sample_weight)
+    return _solve(np.ones((len(rows), 1)), rows, response, shares, TOLERANCE, MAX_ITER)
 
 
-def _prepare(features: Any, F: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> _Problem:
-    features, F = as_rows(features, "features"), as_rows(F, "F")
-    n, C = features.shape
-    if len(F) != n:
-        raise ValueError(f"F must have one row per row of features, {n}, not {len(F)}")
-    if n == 0:
-        raise ValueError("F must have at least one row, not 0")
-    if C * F.shape[1] > MAX_PARAMETERS:
+def _solve(features: Floats, F: Floats, y: Floats, shares: Floats, tol: float, max_iter: int) -> SimplexFit:
+    """The fit for finite arrays features (n, C), F (n, M), y (n,) and shares (n,) with sum one."""
+    problem = _prepare(features, F, y, shares)
+    if not problem.experts.any():  # one expert, or all of them agree: any weights do
+        return _certify(problem, np.ones(problem.shape)[None], tol, 0)[0]
+    ahead = AHEAD * tol
+    point, n_iter = interior_point.run(_quadratic(problem), ahead, ahead * FLOOR * problem.scale, max_iter)
+    fit = _best(problem, point.theta, tol, n_iter)
+    if not fit.converged:
+        warnings.warn(
+            f"least squares over the simplex stopped after {n_iter} steps with a relative gap of "
+            f"{fit.relative_gap:.1e}, above tol={tol:g}: the minimum may be lower by {fit.gap:.3g}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return fit
+
+
+def _prepare(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem:
+    """The problem without rows of weight zero, or an error when it is too large."""
+    M, C = F.shape[1], features.shape[1]
+    if C * M > MAX_PARAMETERS:
         raise ValueError(
-            f"features and F give {F.shape[1]} x {C} parameters, more than {MAX_PARAMETERS:,}; "
+            f"features and F give {M} x {C} parameters, more than {MAX_PARAMETERS:,}; "
             "take a gate with fewer centres (a larger mesh)"
         )
-    y, shares = as_vector(y, "y", n), _shares(sample_weight, n)
     for name, values in (("F", F), ("y", y)):
         if np.abs(values).max() > LARGEST:
             raise ValueError(f"{name} must not exceed {LARGEST:g}, for squares to be finite; change its unit")
@@ -141,17 +141,7 @@ def _centred(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem
     return _Problem(features, experts, target, shares, unit, scale)
 
 
-def _shares(sample_weight: ArrayLike | None, n: int) -> Floats:
-    if sample_weight is None:
-        return np.full(n, 1.0 / n)
-    weight = as_vector(sample_weight, "sample_weight", n)
-    if (weight < 0).any() or not weight.any():
-        raise ValueError("sample_weight must not be negative, and not zero for all rows")
-    weight = weight / weight.max()  # their sum is then finite
-    return np.asarray(weight / weight.sum())
-
-
-def _quadratic(problem: _Problem) -> Quadratic:
+def _quadratic(problem: _Problem) -> QuadraticObjective:
     """The objective as a quadratic in theta; the design is made a block of rows at a time."""
     M, C = problem.shape
     roots = np.sqrt(2.0 * problem.shares)
@@ -163,22 +153,25 @@ def _quadratic(problem: _Problem) -> Quadratic:
         design = (experts[part, :, None] * problem.features[part, None, :]).reshape(-1, M * C)
         hessian += design.T @ design
         linear += design.T @ target[part]
-    return Quadratic(hessian, linear.reshape(M, C), float(problem.shares @ problem.target**2))
+    return QuadraticObjective(hessian, linear.reshape(M, C), float(problem.shares @ problem.target**2))
 
 
-def _best(problem: _Problem, state: interior_point.State, tol: float, n_iter: int) -> SimplexFit:
-    """The state's theta with its certificate; with exact zeros where they are as good."""
-    inner = _certify(problem, state.theta, tol, n_iter)
-    face = _certify(problem, np.where(state.theta < VANISHING, 0.0, state.theta), tol, n_iter)
+def _best(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
+    """Theta with its certificate; with exact zeros in the place of tiny weights if that is as good."""
+    inner, face = _certify(problem, np.stack([theta, np.where(theta < VANISHING, 0.0, theta)]), tol, n_iter)
     return face if face.converged or face.gap <= inner.gap else inner
 
 
-def _certify(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
-    theta = theta / theta.sum(axis=0)
-    fitted = np.einsum("im,im->i", problem.features @ theta.T, problem.experts)
-    residual = problem.target - fitted
-    gradient = -2.0 * (problem.experts * (problem.shares * residual)[:, None]).T @ problem.features
-    objective, gap = float(problem.shares @ residual**2), simplex_gap(gradient, theta)
-    relative = gap / (max(objective, FLOOR * problem.scale) or 1.0)
-    square = problem.unit**2
-    return SimplexFit(theta, objective * square, gap * square, relative, relative <= tol, n_iter)
+def _certify(problem: _Problem, thetas: Floats, tol: float, n_iter: int) -> list[SimplexFit]:
+    """Objective and gap of thetas (J, M, C), columns scaled to sum one, from the rows themselves."""
+    thetas = thetas / thetas.sum(axis=1, keepdims=True)
+    fitted = np.einsum("jim,im->ji", problem.features @ thetas.swapaxes(1, 2), problem.experts)
+    residuals = problem.target - fitted
+    slopes = (-2.0 * problem.shares * residuals)[:, :, None] * problem.experts  # (J, n, M)
+    gaps = simplex_gap(slopes.swapaxes(1, 2) @ problem.features, thetas)
+    square, fits = problem.unit**2, []
+    for theta, residual, gap in zip(thetas, residuals, gaps.tolist(), strict=True):
+        objective = float(problem.shares @ residual**2)
+        relative = gap / (max(objective, FLOOR * problem.scale) or 1.0)
+        fits.append(SimplexFit(theta, objective * square, gap * square, relative, relative <= tol, n_iter))
+    return fits

@@ -2,9 +2,8 @@
 
 from math import ceil, sqrt
 
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_count, as_non_negative, as_positive
 from gatewise.mixture import nearest_center
-from gatewise.theory.plain_numbers import not_negative
 
 
 def global_error(d: int, lipschitz: float, radius: float) -> float:
@@ -60,8 +59,8 @@ def specialist_gap(error_1: float, error_2: float, other_1: float, other_2: floa
     >>> specialist_gap(0.1, 0.1, 0.9, 0.9)
     0.4
     """
-    eps_1, eps_2 = not_negative(error_1, "error_1"), not_negative(error_2, "error_2")
-    delta_1, delta_2 = not_negative(other_1, "other_1"), not_negative(other_2, "other_2")
+    eps_1, eps_2 = as_non_negative(error_1, "error_1"), as_non_negative(error_2, "error_2")
+    delta_1, delta_2 = as_non_negative(other_1, "other_1"), as_non_negative(other_2, "other_2")
     total = eps_1 + eps_2 + delta_1 + delta_2
     if total == 0:
         raise ValueError(

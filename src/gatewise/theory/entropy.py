@@ -2,8 +2,7 @@
 
 from math import ceil, exp, floor, log
 
-from gatewise.arrays import as_count, as_positive
-from gatewise.theory.plain_numbers import inside, not_negative
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
 
 def constant_covering(epsilon: float, radius: float) -> int:
@@ -103,6 +102,6 @@ def topk_log_covering(
     88.1
     """
     n_experts, d = as_count(n_experts, "n_experts", low=2), as_count(d, "d")
-    r, order = inside(separation, "separation", 0.0, 1.0), not_negative(phi_order, "phi_order")
+    r, order = as_between(separation, "separation", 0.0, 1.0), as_non_negative(phi_order, "phi_order")
     top = as_positive(constant, "constant") * n_experts ** (2.5 + 2 * order) * d * log(n_experts)
     return (n_experts - 1) * (d + 1) * log(top / (as_positive(eta, "eta") ** 2 * r))

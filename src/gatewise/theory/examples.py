@@ -2,8 +2,7 @@
 
 from math import exp, log, pi
 
-from gatewise.arrays import as_count, as_positive
-from gatewise.theory.plain_numbers import inside, not_negative
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
 
 def threshold_loss(n_experts: int, box: float = 1.0) -> tuple[float, float]:
@@ -15,7 +14,7 @@ def threshold_loss(n_experts: int, box: float = 1.0) -> tuple[float, float]:
     >>> [round(value, 4) for value in threshold_loss(1000)]
     [0.0045, 0.4343]
     """
-    M, reach = as_count(n_experts, "n_experts", low=3), inside(box, "box", 0.5, float("inf"))
+    M, reach = as_count(n_experts, "n_experts", low=3), as_between(box, "box", 0.5, float("inf"))
     scale = 2 * reach * log(M)
     return (1 - exp(-2 * scale)) / (16 * scale), 3 / (reach * log(M))
 
@@ -26,13 +25,13 @@ def threshold_interior_loss(n_experts: int, margin: float, box: float = 1.0) -> 
     >>> round(threshold_interior_loss(1000, margin=0.1), 4)
     0.1091
     """
-    M, reach = as_count(n_experts, "n_experts", low=3), inside(box, "box", 0.5, float("inf"))
-    return float(3 / (reach * log(M)) * M ** (-2 * reach * inside(margin, "margin", 0.0, 1.0)))
+    M, reach = as_count(n_experts, "n_experts", low=3), as_between(box, "box", 0.5, float("inf"))
+    return float(3 / (reach * log(M)) * M ** (-2 * reach * as_between(margin, "margin", 0.0, 1.0)))
 
 
 def _check_disk(inner: float, outer: float, margin: float) -> None:
-    inside(inner, "inner", 0.0, as_positive(outer, "outer"))
-    inside(margin, "margin", 0.0, min(inner, outer - inner))
+    as_between(inner, "inner", 0.0, as_positive(outer, "outer"))
+    as_between(margin, "margin", 0.0, min(inner, outer - inner))
 
 
 def disk_linear_floor(inner: float, outer: float, margin: float) -> float:
@@ -55,7 +54,7 @@ def disk_curvature_limit(inner: float, box: float) -> float:
     >>> disk_curvature_limit(inner=1.0, box=1.0)
     1.0
     """
-    reach, square = inside(box, "box", 0.5, float("inf")), as_positive(inner, "inner") ** 2
+    reach, square = as_between(box, "box", 0.5, float("inf")), as_positive(inner, "inner") ** 2
     return min((2 * reach - 1) / square, reach / square, reach)
 
 
@@ -70,7 +69,7 @@ def disk_quadratic_loss(
     0.00071
     """
     _check_disk(inner, outer, margin)
-    c_0 = inside(curvature, "curvature", 0.0, disk_curvature_limit(inner, box))
+    c_0 = as_between(curvature, "curvature", 0.0, disk_curvature_limit(inner, box))
     return float(8 * as_count(n_experts, "n_experts", low=3) ** (-2 * c_0 * (2 * inner * margin - margin**2)))
 
 
@@ -80,7 +79,7 @@ def oscillation_curvature(amplitude: float, frequency: float) -> float:
     >>> oscillation_curvature(0.0, 3.0)
     2.0
     """
-    return 4 * pi**2 * abs(amplitude) * not_negative(frequency, "frequency") ** 2 + 2
+    return 4 * pi**2 * abs(amplitude) * as_non_negative(frequency, "frequency") ** 2 + 2
 
 
 def oscillation_risk(n_experts: int, amplitude: float, frequency: float, constant: float = 1.0) -> float:

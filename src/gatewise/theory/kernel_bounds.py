@@ -2,8 +2,7 @@
 
 from math import e, exp, floor, log, sqrt
 
-from gatewise.arrays import as_count, as_positive
-from gatewise.theory.plain_numbers import inside, not_negative
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
 
 def _check_kappa(kappa: float) -> float:
@@ -38,7 +37,7 @@ def layer_width(mesh: float, d: int, kappa: float = 0.75) -> float:
     >>> round(layer_width(0.1, d=2), 4)
     0.3219
     """
-    h = inside(mesh, "mesh", 0.0, 1.0)
+    h = as_between(mesh, "mesh", 0.0, 1.0)
     return 2 * _check_kappa(kappa) * h * sqrt((as_count(d, "d") / 2 + 1) * log(1 / h))
 
 
@@ -62,10 +61,10 @@ def kernel_loss(
     >>> round(kernel_loss(0.01, n_experts=4, d=2, boundary=2.0), 4)
     0.0429
     """
-    h = inside(mesh, "mesh", 0.0, mesh_limit(d, kappa))
+    h = as_between(mesh, "mesh", 0.0, mesh_limit(d, kappa))
     interior = as_count(n_experts, "n_experts") * h ** (d + 2)
     return float(
-        as_positive(constant, "constant") * (interior + not_negative(boundary, "boundary") * h * sqrt(log(1 / h)))
+        as_positive(constant, "constant") * (interior + as_non_negative(boundary, "boundary") * h * sqrt(log(1 / h)))
     )
 
 
@@ -77,7 +76,7 @@ def kernel_interior_loss(
     >>> round(kernel_interior_loss(0.05, n_experts=2, d=1, margin=0.2), 7)
     1.3e-06
     """
-    h = inside(mesh, "mesh", 0.0, interior_mesh_limit(d, margin, kappa))
+    h = as_between(mesh, "mesh", 0.0, interior_mesh_limit(d, margin, kappa))
     decay = exp(-(margin**2) / (2 * (kappa * h) ** 2))
     return as_positive(constant, "constant") * as_count(n_experts, "n_experts") * decay
 

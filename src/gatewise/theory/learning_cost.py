@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gatewise.arrays import as_count, as_positive
-from gatewise.theory.plain_numbers import inside, not_negative
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
 
 def dense_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> float:
@@ -17,7 +16,7 @@ def dense_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> flo
     0.0719
     """
     M, d, n = as_count(n_experts, "n_experts"), as_count(d, "d"), as_count(n, "n")
-    return M * not_negative(expert_error, "expert_error") + M * d / n * log(M * d * n)
+    return M * as_non_negative(expert_error, "expert_error") + M * d / n * log(M * d * n)
 
 
 def sparse_cost(n_experts: int, d: int, n: int, separation: float, expert_error: float = 0.0) -> float:
@@ -26,7 +25,7 @@ def sparse_cost(n_experts: int, d: int, n: int, separation: float, expert_error:
     >>> round(sparse_cost(4, d=2, n=1000, separation=0.1), 4)
     0.0903
     """
-    price = as_count(n_experts, "n_experts") * d / n * log(1 / inside(separation, "separation", 0.0, 1.0))
+    price = as_count(n_experts, "n_experts") * d / n * log(1 / as_between(separation, "separation", 0.0, 1.0))
     return dense_cost(n_experts, d, n, expert_error) + price
 
 
@@ -36,7 +35,7 @@ def oracle_risk(approximation: float, cost: float, constant: float = 1.0) -> flo
     >>> oracle_risk(0.1, 0.02)
     0.12000000000000001
     """
-    return as_positive(constant, "constant") * (not_negative(approximation, "approximation") + cost)
+    return as_positive(constant, "constant") * (as_non_negative(approximation, "approximation") + cost)
 
 
 def fixed_experts_risk(approximation: float, n: int, expert_error: float = 0.0, constant: float = 1.0) -> float:
@@ -48,7 +47,7 @@ def fixed_experts_risk(approximation: float, n: int, expert_error: float = 0.0, 
     0.00691
     """
     n = as_count(n, "n", low=2)
-    return oracle_risk(approximation, not_negative(expert_error, "expert_error") + log(n) / n, constant)
+    return oracle_risk(approximation, as_non_negative(expert_error, "expert_error") + log(n) / n, constant)
 
 
 def erm_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> float:
@@ -60,7 +59,7 @@ def erm_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> float
     0.268
     """
     M, d, n = as_count(n_experts, "n_experts"), as_count(d, "d"), as_count(n, "n")
-    return M * not_negative(expert_error, "expert_error") + sqrt(M * d * log(M * d * n) / n)
+    return M * as_non_negative(expert_error, "expert_error") + sqrt(M * d * log(M * d * n) / n)
 
 
 def dense_mesh(n_experts: int, n: int, constant: float = 1.0) -> float:
@@ -92,10 +91,10 @@ def sparse_mesh(
     >>> sparse_mesh(2, d=4, n_aggregation=100, separation=0.5)
     0.0025
     """
-    power = 2 + 2 * not_negative(phi_order, "phi_order")
+    power = 2 + 2 * as_non_negative(phi_order, "phi_order")
     below = float(as_count(n_aggregation, "n_aggregation") * as_count(n_experts, "n_experts") ** power)
     scale = as_positive(constant, "constant") * sqrt(as_count(d, "d"))
-    return scale * inside(separation, "separation", 0.0, 1.0) / below
+    return scale * as_between(separation, "separation", 0.0, 1.0) / below
 
 
 def log_candidates(n_experts: int, d: int, mesh: float, box: float = 1.0) -> float:
@@ -142,5 +141,5 @@ def after_risk(candidate_risk: float, log_prior_inverse: float, n: int, noise: f
     0.0461
     """
     variance, reach = as_positive(noise, "noise") ** 2, as_positive(bound, "bound") ** 2
-    price = not_negative(log_prior_inverse, "log_prior_inverse") / as_count(n, "n")
-    return (4 * variance + 6 * reach) * (not_negative(candidate_risk, "candidate_risk") / (2 * variance) + price)
+    price = as_non_negative(log_prior_inverse, "log_prior_inverse") / as_count(n, "n")
+    return (4 * variance + 6 * reach) * (as_non_negative(candidate_risk, "candidate_risk") / (2 * variance) + price)

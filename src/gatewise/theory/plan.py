@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_count, as_non_negative, as_positive
 from gatewise.theory.approximation import topk_error
 from gatewise.theory.learning_cost import sparse_cost
-from gatewise.theory.plain_numbers import not_negative
 from gatewise.theory.regionwise import feasible_separation
 
 MAX_CELLS = 10**6
@@ -57,7 +56,7 @@ def plan(
     """
     n, d, k = as_count(n, "n"), as_count(d, "d"), as_count(k, "k")
     price = as_positive(constant, "constant") * as_positive(noise, "noise") ** 2
-    drift = not_negative(expert_error, "expert_error")
+    drift = as_non_negative(expert_error, "expert_error")
     curve: list[PlanPoint] = []
     for q in range(1, MAX_CELLS):
         M = k * q**d

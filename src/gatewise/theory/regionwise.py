@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from math import exp, log, sqrt
 
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 from gatewise.theory.learning_cost import dense_cost, oracle_risk, sparse_cost
-from gatewise.theory.plain_numbers import inside, not_negative
 
 
 def topk_modulus(
@@ -28,7 +27,7 @@ def topk_modulus(
     """
     M = as_count(n_experts, "n_experts", low=2)
     bands = as_positive(density, "density") * M * (M - 1)
-    ratio = not_negative(distance, "distance") / inside(separation, "separation", 0.0, 1.0)
+    ratio = as_non_negative(distance, "distance") / as_between(separation, "separation", 0.0, 1.0)
     return sqrt(
         sqrt(2) * as_positive(input_norm, "input_norm") * ratio * (as_positive(lipschitz, "lipschitz") + bands)
     )
@@ -62,7 +61,7 @@ def top1_risk(
     >>> round(top1_risk([0.01, 0.02], n_experts=4, d=2, n=1000, separation=0.25), 3)
     0.113
     """
-    regional = sum(not_negative(error, "specialist_errors") for error in specialist_errors)
+    regional = sum(as_non_negative(error, "specialist_errors") for error in specialist_errors)
     return oracle_risk(regional, sparse_cost(n_experts, d, n, separation, expert_error), constant)
 
 
@@ -77,7 +76,7 @@ def top1_barrier(mixture_errors: Sequence[float], advantages: Sequence[float]) -
     """
     if len(mixture_errors) != len(advantages):
         raise ValueError(f"advantages must have one entry per region, {len(mixture_errors)}, not {len(advantages)}")
-    return float(sum(not_negative(e, "mixture_errors") for e in mixture_errors) + sum(advantages))
+    return float(sum(as_non_negative(e, "mixture_errors") for e in mixture_errors) + sum(advantages))
 
 
 def top1_risk_floor(barrier: float, n_experts: int, expert_error: float, constant: float = 1.0) -> float:
@@ -87,7 +86,7 @@ def top1_risk_floor(barrier: float, n_experts: int, expert_error: float, constan
     0.09
     """
     drift = as_positive(constant, "constant") * sqrt(as_count(n_experts, "n_experts") * expert_error)
-    return max(0.0, sqrt(not_negative(barrier, "barrier")) - drift) ** 2
+    return max(0.0, sqrt(as_non_negative(barrier, "barrier")) - drift) ** 2
 
 
 def soft_assignment_error(
@@ -156,5 +155,5 @@ def dense_regional_risk(
     0.468
     """
     M = as_count(n_experts, "n_experts", low=2)
-    regional = sum(not_negative(error, "regional_errors") for error in regional_errors)
+    regional = sum(as_non_negative(error, "regional_errors") for error in regional_errors)
     return oracle_risk(regional, dense_cost(M, d, n, expert_error) + len(regional_errors) / log(M), constant)

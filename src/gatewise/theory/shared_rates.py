@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from scipy.special import polygamma
 
-from gatewise.arrays import as_count, as_positive
-from gatewise.theory.plain_numbers import inside, not_negative
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
 
 class RateProfile(NamedTuple):
@@ -93,7 +92,7 @@ def fourier_branch_risk(m: float, slope: float, noise: float) -> float:
     >>> round(fourier_branch_risk(10_000, 1.0, 1.0) * 100 * pi, 2)
     1.0
     """
-    gamma, m = not_negative(slope, "slope"), as_positive(m, "m")
+    gamma, m = as_non_negative(slope, "slope"), as_positive(m, "m")
     variance = as_positive(noise, "noise") ** 2 / m
     best = int(gamma / (4 * pi * sqrt(variance))) if gamma else 0
     return min((gamma / 2) ** 2 * fourier_tail(k) + variance * (2 * k + 1) for k in range(max(0, best - 2), best + 3))
@@ -105,9 +104,9 @@ def rate_exponent(rate: Rate, low: float, high: float) -> float:
     >>> rate_exponent(RateProfile(3.0, 0.5), 100, 10_000)
     0.5
     """
-    ratio = log(rate(as_positive(high, "high")) / rate(inside(low, "low", 0.0, high)))
+    ratio = log(rate(as_positive(high, "high")) / rate(as_between(low, "low", 0.0, high)))
     return -ratio / log(high / low)
 
 
 def _shares(share: float) -> tuple[float, float]:
-    return inside(share, "share", 0.0, 1.0), 1.0 - share
+    return as_between(share, "share", 0.0, 1.0), 1.0 - share

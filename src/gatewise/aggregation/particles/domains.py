@@ -1,6 +1,7 @@
-"""Priors of the particles, and coordinates without walls in which they move.
+"""The priors of the particles, and unconstrained coordinates, called positions, in which they move.
 
-Uniform on a box of scores' parameters, and uniform on one simplex per centre of a kernel gate.
+The prior is uniform on a box for parameters of scores, and uniform on one simplex per centre for a kernel gate. A
+position can be any array of real numbers, so that no move ends outside of the parameter space.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.kernels.box import box_log_prior, box_pull, box_theta
+from gatewise.kernels.box import box_gradient, box_log_prior, box_theta
 
 
 def _flat(array: Floats) -> Floats:
@@ -25,10 +26,12 @@ class Box:
 
     radius: float
 
-    def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+    def draw(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+        """Positions (size, *shape) whose parameters have the prior law."""
         return rng.logistic(size=(size, *shape))
 
     def theta(self, position: Floats) -> Floats:
+        """The parameters at these positions."""
         theta = np.empty(position.shape)
         box_theta(_flat(position), self.radius, _flat(theta))
         return theta
@@ -39,10 +42,10 @@ class Box:
         box_log_prior(_flat(theta), self.radius, value)
         return value
 
-    def pull(self, theta: Floats, grad: Floats) -> Floats:
-        """The gradient of log prior + log likelihood in the position, given the likelihood's in theta."""
+    def position_gradient(self, theta: Floats, grad: Floats) -> Floats:
+        """The gradient of log prior + log likelihood in the position, given that of the log likelihood in theta."""
         out = np.empty(theta.shape)
-        box_pull(_flat(theta), self.radius, _flat(grad), _flat(out))
+        box_gradient(_flat(theta), self.radius, _flat(grad), _flat(out))
         return out
 
 
@@ -53,17 +56,21 @@ class Simplices:
     The uniform law has the density prod_m theta_m in these coordinates, for each column.
     """
 
-    def sample(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+    def draw(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
+        """Positions (size, M-1, C) whose parameters, of shape (M, C), have the prior law."""
         log_gamma = np.log(rng.standard_exponential((size, *shape)))
         return np.asarray(log_gamma[:, :-1] - log_gamma[:, -1:])
 
     def theta(self, position: Floats) -> Floats:
+        """The parameters at these positions."""
         reference = np.zeros((len(position), 1, position.shape[2]))
         return np.asarray(softmax(np.concatenate([position, reference], axis=1), axis=1))
 
     def log_prior(self, theta: Floats) -> Floats:
+        """The log density of the position up to a constant, (S,)."""
         return np.asarray(np.log(theta).sum(axis=(1, 2)))
 
-    def pull(self, theta: Floats, grad: Floats) -> Floats:
+    def position_gradient(self, theta: Floats, grad: Floats) -> Floats:
+        """The gradient of log prior + log likelihood in the position, given that of the log likelihood in theta."""
         centred = grad - (theta * grad).sum(axis=1, keepdims=True)
         return np.asarray(theta[:, :-1] * centred[:, :-1] + 1.0 - theta.shape[1] * theta[:, :-1])

@@ -1,4 +1,7 @@
-"""How a gate family turns candidates and observations into residuals, and their gradient where it has one."""
+"""The forms of a gate family: how its residuals, and their gradient if it has one, are computed for many candidates.
+
+A form is chosen by the gate: dense softmax, Top-K softmax, kernel, or any other through its weights.
+"""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -13,39 +16,45 @@ from gatewise.kernels.loss_kinds import GIVEN
 BLOCK_NUMBERS = 2**20
 
 
-class Rows(NamedTuple):
-    """Observations: inputs X (n, d), inputs of the form (n, p), responses y (n,), expert predictions F (n, M)."""
+class ParticleRows(NamedTuple):
+    """Observations: X (n, d), what the form computes from X (n, p), responses y (n,), expert predictions F (n, M)."""
 
     X: Floats
     inputs: Floats
     y: Floats
     F: Floats
 
-    def part(self, start: int, stop: int) -> "Rows":
-        return Rows(*(array[start:stop] for array in self))
+    def part(self, start: int, stop: int) -> "ParticleRows":
+        return ParticleRows(*(array[start:stop] for array in self))
 
-    def without(self, dropped: tuple[int, ...]) -> "Rows":
-        return Rows(*(np.delete(array, dropped, axis=0) for array in self)) if dropped else self
+    def without(self, dropped: tuple[int, ...]) -> "ParticleRows":
+        return ParticleRows(*(np.delete(array, dropped, axis=0) for array in self)) if dropped else self
 
 
 class Form(Protocol):
-    """Residuals (S, n) of candidates theta (S, r, c) at rows; ``smooth`` when they have a gradient."""
+    """Residuals r_si = y_i - sum_m g_m(x_i; theta_s) F_im, (S, n), of candidates theta (S, r, c) at rows.
+
+    ``smooth`` says whether they have a gradient in theta.
+    """
 
     smooth: bool
 
     @property
     def gate(self) -> Gate: ...
 
-    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows: ...
+    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows: ...
 
-    def residuals(self, theta: Floats, rows: Rows) -> Floats: ...
+    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats: ...
 
-    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
-        """sum_i rho(r_si), (S,), and its gradient in theta_s, (S, r, c)."""
+    def value_and_grad(self, theta: Floats, rows: ParticleRows, loss: int) -> tuple[Floats, Floats]:
+        """sum_i rho(r_si), (S,), and its gradient in theta_s, (S, r, c), for the loss rho of this code."""
         ...
 
-    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
-        """sum_i slopes_si dr_si / dtheta_s, (S, r, c)."""
+    def residual_gradient(self, theta: Floats, rows: ParticleRows, slopes: Floats) -> Floats:
+        """The gradient of sum_i slopes_si r_si in theta_s at fixed slopes (S, n): sum_i slopes_si dr_si / dtheta_s.
+
+        A gradient in the residuals is carried back to theta by it; (S, r, c).
+        """
         ...
 
 
@@ -61,21 +70,23 @@ class SoftmaxForm:
     def gate(self) -> ScoreGate:
         return self._gate
 
-    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
-        return Rows(X, np.ascontiguousarray(self.gate.features(X), dtype=np.float64), y, np.ascontiguousarray(F))
+    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
+        return ParticleRows(
+            X, np.ascontiguousarray(self.gate.features(X), dtype=np.float64), y, np.ascontiguousarray(F)
+        )
 
-    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
         softmax_residuals(theta, rows.inputs, rows.y, rows.F, self.gate.n_active, out)
         return out
 
-    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+    def value_and_grad(self, theta: Floats, rows: ParticleRows, loss: int) -> tuple[Floats, Floats]:
         return self._sum(theta, rows, loss, NO_SLOPES)
 
-    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+    def residual_gradient(self, theta: Floats, rows: ParticleRows, slopes: Floats) -> Floats:
         return self._sum(theta, rows, GIVEN, slopes)[1]
 
-    def _sum(self, theta: Floats, rows: Rows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
+    def _sum(self, theta: Floats, rows: ParticleRows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
         value, grad = np.empty(len(theta)), np.empty(theta.shape)
         softmax_value_and_grad(theta, rows.inputs, rows.y, rows.F, loss, slopes, value, grad)
         return value, grad
@@ -99,23 +110,23 @@ class KernelForm:
     def gate(self) -> KernelGate:
         return self._gate
 
-    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
+    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
         kernels = self.gate.features(X)
         design = F[:, :, None] * kernels[:, None, :]  # (n, M, C)
-        return Rows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F)
+        return ParticleRows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F)
 
-    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
         linear_residuals(theta.reshape(len(theta), 1, -1), rows.inputs, rows.y, out)
         return out
 
-    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+    def value_and_grad(self, theta: Floats, rows: ParticleRows, loss: int) -> tuple[Floats, Floats]:
         return self._sum(theta, rows, loss, NO_SLOPES)
 
-    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+    def residual_gradient(self, theta: Floats, rows: ParticleRows, slopes: Floats) -> Floats:
         return self._sum(theta, rows, GIVEN, slopes)[1]
 
-    def _sum(self, theta: Floats, rows: Rows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
+    def _sum(self, theta: Floats, rows: ParticleRows, loss: int, slopes: Floats) -> tuple[Floats, Floats]:
         value, grad = np.empty(len(theta)), np.empty((len(theta), 1, rows.inputs.shape[1]))
         flat = theta.reshape(len(theta), 1, -1)
         linear_value_and_grad(flat, rows.inputs, rows.y, loss, slopes, value, grad)
@@ -134,10 +145,10 @@ class WeightsForm:
     def gate(self) -> Gate:
         return self._gate
 
-    def rows(self, X: Floats, y: Floats, F: Floats) -> Rows:
-        return Rows(X, X, y, F)
+    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
+        return ParticleRows(X, X, y, F)
 
-    def residuals(self, theta: Floats, rows: Rows) -> Floats:
+    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
         step = max(1, BLOCK_NUMBERS // max(1, rows.F.size))
         for start in range(0, len(theta), step):
@@ -146,10 +157,10 @@ class WeightsForm:
             out[part] = rows.y - np.einsum("snm,nm->sn", weights, rows.F)
         return out
 
-    def value_and_grad(self, theta: Floats, rows: Rows, loss: int) -> tuple[Floats, Floats]:
+    def value_and_grad(self, theta: Floats, rows: ParticleRows, loss: int) -> tuple[Floats, Floats]:
         raise NotImplementedError(f"no gradient for {self.gate!r}")
 
-    def pull(self, theta: Floats, rows: Rows, slopes: Floats) -> Floats:
+    def residual_gradient(self, theta: Floats, rows: ParticleRows, slopes: Floats) -> Floats:
         raise NotImplementedError(f"no gradient for {self.gate!r}")
 
 
@@ -162,7 +173,7 @@ def form_of(gate: Gate) -> Form:
     return WeightsForm(gate)
 
 
-def checked_rows(form: Form, X: Any, y: Any, F: Any) -> Rows:
+def checked_rows(form: Form, X: Any, y: Any, F: Any) -> ParticleRows:
     """At least one observation, finite and of matching shapes, or an error that names what is wrong."""
     inputs = as_rows(X)
     responses, experts = as_vector(y, "y", len(inputs)), as_rows(F, "F")

@@ -1,21 +1,22 @@
-"""The predictive density of every candidate, sigma^-1 h(residual / sigma), its product over rows and its gradient."""
+"""The log likelihood of every candidate, and its gradient.
+
+Candidate theta predicts row i with the density sigma^-1 h(r_i / sigma) of its residual r_i; the log likelihood is the
+sum over rows of its logarithm.
+"""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatewise.aggregation.particles.forms import checked_rows, Form, Rows
+from gatewise.aggregation.particles.forms import checked_rows, Form, ParticleRows
+from gatewise.aggregation.scales import check_bounds, clipped_scale
 from gatewise.arrays import as_positive, Floats
 from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
+from gatewise.noise import Noise, score
+from gatewise.stats import clip_scale
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])
-
-
-class Noise(Protocol):
-    """A standardized error density: log h(z), elementwise."""
-
-    def log_density(self, z: Any, /) -> Any: ...
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,10 @@ class Calibration:
     high: float
 
     def __post_init__(self) -> None:
-        if not as_positive(self.low, "low") <= as_positive(self.high, "high"):
-            raise ValueError(f"low must be at most high, not {self.low} and {self.high}")
+        check_bounds((self.low, self.high), "low and high")
 
 
-class Power(NamedTuple):
+class PowerLaw(NamedTuple):
     """log h(z) = peak - rate |z|^degree, degree 1 or 2."""
 
     degree: int
@@ -44,26 +44,18 @@ class Power(NamedTuple):
     peak: float
 
 
-def power_of(noise: Noise) -> Power | None:
-    """The power law of log h, or None; told from its values, so that any class of Gaussian noise is recognised.
+def power_of(noise: Noise) -> PowerLaw | None:
+    """The power law of log h, or None if it has none; found from values of log h at a few points.
 
-    Of such a density the likelihood needs one sum over the residuals, whatever sigma is.
+    With a power law the log likelihood is a function of sum_i |r_i|^degree and sigma, which the kernels compute fast.
     """
     peak = float(noise.log_density(np.zeros(1))[0])
     drop = peak - np.asarray(noise.log_density(PROBES))
     for degree in (1, 2):
         rate = float(drop[3])  # at z = -1
         if np.allclose(drop, rate * np.abs(PROBES) ** degree, rtol=1e-8, atol=1e-12):
-            return Power(degree, rate, peak)
+            return PowerLaw(degree, rate, peak)
     return None
-
-
-def score(noise: Noise, z: Floats) -> Floats:
-    """d log h / dz: the noise's own ``score`` where it has one, else a central difference."""
-    if hasattr(noise, "score"):
-        return np.asarray(noise.score(z))
-    step = 1e-5 * (1.0 + np.abs(z))
-    return np.asarray((noise.log_density(z + step) - noise.log_density(z - step)) / (2.0 * step))
 
 
 @dataclass(frozen=True)
@@ -76,8 +68,8 @@ class Likelihood:
     form: Form
     noise: Noise
     sigma: float | None
-    calibration: tuple[Rows, float, float] | None
-    power: Power | None
+    calibration: tuple[ParticleRows, float, float] | None
+    power: PowerLaw | None
 
     @classmethod
     def build(cls, form: Form, noise: Noise, scale: float | Calibration) -> "Likelihood":
@@ -92,33 +84,32 @@ class Likelihood:
         if self.calibration is None:
             return np.full(len(theta), self.sigma)
         rows, low, high = self.calibration
-        squares = np.square(self.form.residuals(theta, rows)).sum(axis=1)
-        return np.asarray(np.clip(np.sqrt(squares / rows.y.size), low, high))
+        return clipped_scale(self.form.residuals(theta, rows).T, low, high)
 
     def log_densities(self, residuals: Floats, sigma: Floats) -> Floats:
         """log of sigma^-1 h(r / sigma), (S, n), for residuals (S, n) and sigma (S,)."""
         with np.errstate(over="ignore"):
             return np.asarray(self.noise.log_density(residuals / sigma[:, None]) - np.log(sigma)[:, None])
 
-    def value(self, theta: Floats, rows: Rows, share: float = 1.0) -> Floats:
-        """The log likelihood of the rows, (S,), the last one's taken ``share`` times."""
+    def value(self, theta: Floats, rows: ParticleRows, exponent: float = 1.0) -> Floats:
+        """The log likelihood of the rows, (S,); the density of the last row enters to the power ``exponent``."""
         log_densities = self.log_densities(self.form.residuals(theta, rows), self.scales(theta))
-        return np.asarray(log_densities @ _counts(rows, share))
+        return np.asarray(log_densities @ _counts(rows, exponent))
 
-    def value_and_grad(self, theta: Floats, rows: Rows, share: float = 1.0) -> tuple[Floats, Floats]:
+    def value_and_grad(self, theta: Floats, rows: ParticleRows, exponent: float = 1.0) -> tuple[Floats, Floats]:
         """The log likelihood as `value`, (S,), and its gradient in theta, that of sigma(theta) included."""
-        n = rows.y.size - 1 + share if rows.y.size else 0.0
+        n = rows.y.size - 1 + exponent if rows.y.size else 0.0
         sigma, sigma_grad = self._scales_and_grad(theta)
         if self.power is None:
             z = self.form.residuals(theta, rows) / sigma[:, None]
-            counts = _counts(rows, share)
+            counts = _counts(rows, exponent)
             slopes = score(self.noise, z) * counts
             value = np.asarray(self.noise.log_density(z)) @ counts - n * np.log(sigma)
-            grad = self.form.pull(theta, rows, slopes / sigma[:, None])
+            grad = self.form.residual_gradient(theta, rows, slopes / sigma[:, None])
             by_scale = -n - (slopes * z).sum(axis=1)
         else:
             degree, rate, peak = self.power
-            total, total_grad = self._sum_and_grad(theta, rows, share)
+            total, total_grad = self._sum_and_grad(theta, rows, exponent)
             factor = rate / sigma**degree
             value = n * (peak - np.log(sigma)) - factor * total
             grad = np.multiply(total_grad, -factor[:, None, None], out=total_grad)
@@ -127,13 +118,13 @@ class Likelihood:
             grad += by_scale[:, None, None] * sigma_grad
         return value, grad
 
-    def _sum_and_grad(self, theta: Floats, rows: Rows, share: float) -> tuple[Floats, Floats]:
-        """sum_i |r_i|^degree and its gradient, the last row taken ``share`` times."""
+    def _sum_and_grad(self, theta: Floats, rows: ParticleRows, exponent: float) -> tuple[Floats, Floats]:
+        """sum_i |r_i|^degree and its gradient, the last term times ``exponent``."""
         loss = SQUARE if self.power is not None and self.power.degree == 2 else ABSOLUTE
         total, grad = self.form.value_and_grad(theta, rows, loss)
-        if share < 1.0:
+        if exponent < 1.0:
             last, last_grad = self.form.value_and_grad(theta, rows.part(rows.y.size - 1, rows.y.size), loss)
-            total, grad = total - (1.0 - share) * last, grad - (1.0 - share) * last_grad
+            total, grad = total - (1.0 - exponent) * last, grad - (1.0 - exponent) * last_grad
         return total, grad
 
     def _scales_and_grad(self, theta: Floats) -> tuple[Floats, Floats | None]:
@@ -142,13 +133,14 @@ class Likelihood:
             return np.full(len(theta), self.sigma), None
         rows, low, high = self.calibration
         squares, grad = self.form.value_and_grad(theta, rows, SQUARE)
-        sigma = np.sqrt(squares / rows.y.size)
+        sigma = clip_scale(np.sqrt(squares / rows.y.size), low, high)
         inside = (sigma > low) & (sigma < high)
         half = np.divide(0.5, squares, out=np.zeros_like(squares), where=inside)
-        return np.clip(sigma, low, high), half[:, None, None] * grad
+        return sigma, half[:, None, None] * grad
 
 
-def _counts(rows: Rows, share: float) -> Floats:
+def _counts(rows: ParticleRows, exponent: float) -> Floats:
+    """How often every row's log density counts, (n,): once, the last one ``exponent`` times."""
     counts = np.ones(rows.y.size)
-    counts[-1:] = share
+    counts[-1:] = exponent
     return counts

@@ -1,6 +1,6 @@
-"""Markov moves that leave a density on all of space as it is: Hamiltonian and random-walk.
+"""Markov moves that leave a density as it is: Hamiltonian and random-walk Metropolis.
 
-Every particle of an array moves on its own; a target takes all positions at once.
+Many chains move at once, independently of each other; a target takes the positions of all of them.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def start(position: Floats, target: Target) -> Chains:
 def hamiltonian(
     chains: Chains, target: Target, root: Floats, step: float, rng: np.random.Generator
 ) -> tuple[Chains, float]:
-    """One Hamiltonian move of every chain, LEAPS leapfrog steps; the new chains and the share that moved.
+    """One Hamiltonian move of every chain, LEAPS leapfrog steps; the new chains and the acceptance rate.
 
     ``root`` (D, D) is a root of the target's covariance, D = r c: in coordinates v with position = root v the target
     is about round. One leap would be MALA. Each chain draws its own step from [step / 2, 3 step / 2], against
@@ -56,7 +56,7 @@ def hamiltonian(
 def random_walk(
     chains: Chains, target: Target, root: Floats, step: float, rng: np.random.Generator
 ) -> tuple[Chains, float]:
-    """One random-walk move of every chain along ``root`` (D, D); the new chains and the share that moved."""
+    """One random-walk move of every chain along ``root`` (D, D); the new chains and the acceptance rate."""
     shape = chains.position.shape
     eps = step * rng.uniform(0.5, 1.5, (shape[0], 1)) / np.sqrt(root.shape[0])
     shift = (eps * rng.standard_normal((shape[0], root.shape[0]))) @ root.T
@@ -67,14 +67,14 @@ def random_walk(
 
 
 def covariance_root(position: Floats, weights: Floats) -> Floats:
-    """A root (D, D) of the weighted covariance of positions (S, r, c), drawn to its diagonal where S is small."""
+    """A root (D, D) of the weighted covariance of positions (S, r, c), shrunk to its diagonal where S is small."""
     flat = position.reshape(len(position), -1)
     centred = flat - weights @ flat
     covariance = (weights[:, None] * centred).T @ centred
     size, D = 1.0 / np.square(weights).sum(), flat.shape[1]
-    drawn = D / (D + 10.0 * size)
+    shrinkage = D / (D + 10.0 * size)
     diagonal = np.diag(covariance) + 1e-12
-    return np.linalg.cholesky((1.0 - drawn) * covariance + np.diag(drawn * diagonal))
+    return np.linalg.cholesky((1.0 - shrinkage) * covariance + np.diag(shrinkage * diagonal))
 
 
 def _metropolis(old: Chains, new: Chains, log_ratio: Floats, log_u: Floats) -> tuple[Chains, float]:
@@ -89,6 +89,6 @@ def _metropolis(old: Chains, new: Chains, log_ratio: Floats, log_u: Floats) -> t
     return chains, float(accept.mean())
 
 
-def tuned(step: float, share: float, wanted: float) -> float:
-    """The next step after a share of moves was accepted: longer when it exceeds what is wanted."""
-    return float(np.clip(step * np.exp(share - wanted), 1e-6, 3.0))
+def tuned(step: float, acceptance: float, wanted: float) -> float:
+    """The next step length after an acceptance rate: longer if the rate is above the wanted one, else shorter."""
+    return float(np.clip(step * np.exp(acceptance - wanted), 1e-6, 3.0))

@@ -16,20 +16,19 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unus
 from gatewise.aggregation.particles import smc
 from gatewise.aggregation.particles.domains import Box, Simplices
 from gatewise.aggregation.particles.forms import checked_rows, form_of
-from gatewise.aggregation.particles.likelihood import Calibration, Likelihood, Noise
-from gatewise.arrays import as_count, as_positive, as_rows, Floats
+from gatewise.aggregation.particles.likelihood import Calibration, Likelihood
+from gatewise.arrays import as_count, as_positive, Floats
 from gatewise.gates import Gate, KernelGate
-
-BLOCK_NUMBERS = 2**21
+from gatewise.noise import Noise
 
 
 @dataclass(frozen=True)
 class Particles:
     """What stands in the place of a net: ``n`` particles over the box [-radius, radius]^D.
 
-    When the effective sample size falls below ``threshold`` * n, one in ``n_moves`` is drawn by its weight and moved
-    ``n_moves`` times, and where it was after every move becomes a particle.
-    A kernel gate's parameters are uniform on the simplex at every centre and need no radius.
+    When the effective sample size falls below ``threshold`` * n, one particle in ``n_moves`` is drawn by its weight
+    and moved ``n_moves`` times; its positions after every move are the new particles. A kernel gate's parameters are
+    uniform on the simplex at every centre and need no radius.
 
     >>> Particles(500)
     Particles(n=500, radius=3.0, threshold=0.7, n_moves=2)
@@ -64,19 +63,21 @@ class Epoch(NamedTuple):
     weights: Floats
 
 
-class Run(NamedTuple):
-    """predictions, log_z and ess (n,), one for each observation; one acceptance rate for each round of moves."""
+class ParticleRun(NamedTuple):
+    """What the particles leave behind.
+
+    For each of n observations its prediction from the past, the log of its mixture density (log_z), and the effective
+    sample size after it (ess); an acceptance rate for every round of moves; the epochs between them.
+    """
 
     predictions: Floats
     log_z: Floats
     ess: Floats
     acceptance: Floats
     epochs: tuple[Epoch, ...]
-    state: smc.State
-    problem: smc.Problem
 
 
-def run(
+def run_particles(
     particles: Particles,
     gate: Gate,
     X: Any,
@@ -87,7 +88,7 @@ def run(
     *,
     rng: np.random.Generator | int,
     n_threads: int = 1,
-) -> Run:
+) -> ParticleRun:
     """Aggregate the whole gate family along a stream: step (e) of `alg:general` with particles for the net.
 
     X (n, d), y (n,); F (n, M) holds the experts' predictions of every observation at its time. ``scale`` is the
@@ -101,72 +102,26 @@ def run(
     likelihood = Likelihood.build(form, noise, scale)
     # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
-        problem = smc.Problem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
+        problem = smc.ParticleProblem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
         return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(stream.X.shape[1]), rng), rng)
 
 
-def _follow(problem: smc.Problem, state: smc.State, rng: np.random.Generator) -> Run:
+def _follow(problem: smc.ParticleProblem, state: smc.ParticleState, rng: np.random.Generator) -> ParticleRun:
     n = problem.rows.y.size
-    outcomes: list[smc.Outcome] = []
+    reports: list[smc.StepReport] = []
     epochs: list[Epoch] = []
     start, first, total = 0, state, np.zeros(state.log_weights.size)
     for t in range(n):
         total += np.exp(state.log_weights)
-        state, outcome = smc.step(problem, state, t, rng, last=t == n - 1)
-        outcomes.append(outcome)
-        if outcome.acceptance is not None or t == n - 1:
+        state, report = smc.step(problem, state, t, rng, last=t == n - 1)
+        reports.append(report)
+        if report.acceptance is not None or t == n - 1:
             epochs.append(Epoch(start, t + 1, first.theta, first.sigma, first.log_weights, total / (t + 1 - start)))
             start, first, total = t + 1, state, np.zeros(state.log_weights.size)
-    columns = np.array([outcome[:3] for outcome in outcomes]).reshape(n, 3)
-    rates = [outcome.acceptance for outcome in outcomes if outcome.acceptance is not None]
-    return Run(
-        columns[:, 0],
-        columns[:, 1],
-        columns[:, 2],
-        np.array(rates),
-        tuple(epochs),
-        state,
-        problem._replace(pool=None),
+    return ParticleRun(
+        predictions=np.array([report.prediction for report in reports]),
+        log_z=np.array([report.log_z for report in reports]),
+        ess=np.array([report.ess for report in reports]),
+        acceptance=np.array([report.acceptance for report in reports if report.acceptance is not None]),
+        epochs=tuple(epochs),
     )
-
-
-def mean_gate(result: Run, gate: Gate, X: Any) -> Floats:
-    """The aggregated gate averaged over the stream, (Q, M): n^-1 sum_t sum_s w_st g(x; theta_s)."""
-    n = result.predictions.size
-    return np.asarray(sum((e.stop - e.start) / n * gate.mean_weights(X, e.theta, e.weights) for e in result.epochs))
-
-
-def mean_prediction(result: Run, gate: Gate, X: Any, F: ArrayLike) -> Floats:
-    """The time-averaged predictor at the rows of X, (Q,): n^-1 sum_t sum_s w_st f^t(x; theta_s).
-
-    F (Q, M) are the predictions of experts that stay the same; F (n, Q, M) those of experts that evolve, one
-    matrix for each observation, as they were before it.
-    """
-    F = np.asarray(F, dtype=np.float64)
-    if F.ndim == 2:
-        return np.asarray((mean_gate(result, gate, X) * F).sum(axis=1))
-    n = result.predictions.size
-    if F.shape != (n, len(as_rows(X)), gate.n_experts):
-        raise ValueError(f"F must have shape ({n}, {len(as_rows(X))}, {gate.n_experts}), not {F.shape}")
-    total = np.zeros(F.shape[1])
-    for epoch in result.epochs:
-        weights = weights_over_time(result, epoch)  # (steps, S)
-        block = max(1, BLOCK_NUMBERS // F[0].size)
-        for first in range(0, len(epoch.theta), block):
-            part = slice(first, first + block)
-            gates = gate.weights(X, epoch.theta[part])  # (b, Q, M)
-            by_time = np.tensordot(weights[:, part], gates, axes=1)  # (steps, Q, M)
-            total += np.einsum("tqm,tqm->q", by_time, F[epoch.start : epoch.stop])
-    return total / n
-
-
-def weights_over_time(result: Run, epoch: Epoch) -> Floats:
-    """The weights that predicted each observation of an epoch, (stop - start, S), computed again."""
-    likelihood = result.problem.likelihood
-    rows = result.problem.rows.part(epoch.start, epoch.stop)
-    forecasts = smc.predictions(likelihood.form, epoch.theta, rows)
-    log_density = likelihood.log_densities(rows.y - forecasts, epoch.sigma)  # (S, steps)
-    log_weights = [epoch.log_weights]
-    for t in range(rows.y.size - 1):
-        log_weights.append(smc.reweight(log_weights[-1], log_density[:, t])[0])
-    return np.exp(log_weights)

@@ -1,6 +1,9 @@
-"""Sequential Monte Carlo: weighted particles that follow the law prior x product of predictive densities.
+"""Sequential Monte Carlo: weighted particles for the law proportional to prior x product of predictive densities.
 
-Pure functions: `init`, `step` (reweight, and at low effective size resample and move), all in log space.
+Pure functions. `init` draws particles from the prior. `step` takes one observation: AFTER's `update` reweights the
+particles, and when their effective sample size is low they are resampled and moved by Markov chains that leave the
+law as it is. An observation that would leave too few effective particles is tempered: its density enters in several
+powers with sum one, with moves between them.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -13,29 +16,31 @@ from scipy.special import logsumexp
 
 from gatewise.aggregation.particles import moves
 from gatewise.aggregation.particles.domains import Box, Simplices
-from gatewise.aggregation.particles.forms import Form, Rows
+from gatewise.aggregation.particles.forms import Form, ParticleRows
 from gatewise.aggregation.particles.likelihood import Likelihood
+from gatewise.aggregation.weights import update
 from gatewise.arrays import Floats
 
 BLOCK = 256  # chains that move together: fixed, so that results do not depend on the number of threads
 ACCEPT_HAMILTONIAN, ACCEPT_WALK = 0.75, 0.3
 
 
-class Problem(NamedTuple):
+class ParticleProblem(NamedTuple):
     """What does not change along the stream: its rows, the law, when to resample and how often to move then."""
 
     domain: Box | Simplices
     likelihood: Likelihood
-    rows: Rows
+    rows: ParticleRows
     threshold: float
     n_moves: int
     pool: ThreadPoolExecutor | None
 
 
-class State(NamedTuple):
+class ParticleState(NamedTuple):
     """Particles: position (S, r', c), theta (S, r, c), sigma (S,), normalised log weights (S,), the moves' step.
 
-    ``void`` are the observations at which every density was 0: they change no weight and enter no target.
+    ``impossible`` lists the observations whose density was 0 for every particle: they change no weight and enter no
+    target.
     """
 
     position: Floats
@@ -43,10 +48,10 @@ class State(NamedTuple):
     sigma: Floats
     log_weights: Floats
     step: float
-    void: tuple[int, ...] = ()
+    impossible: tuple[int, ...] = ()
 
 
-class Outcome(NamedTuple):
+class StepReport(NamedTuple):
     """One observation: its prediction from the past, log of its mixture density, the effective size after it, and
     the acceptance rate of the moves that followed, None where none did."""
 
@@ -56,32 +61,17 @@ class Outcome(NamedTuple):
     acceptance: float | None
 
 
-def init(problem: Problem, n: int, shape: tuple[int, int], rng: np.random.Generator) -> State:
+def init(problem: ParticleProblem, n: int, shape: tuple[int, int], rng: np.random.Generator) -> ParticleState:
     """n particles from the prior with equal weights; ``shape`` is theta's."""
-    position = problem.domain.sample(rng, n, shape)
+    position = problem.domain.draw(rng, n, shape)
     theta = problem.domain.theta(position)
     step = 0.3 if problem.likelihood.form.smooth else 2.0
-    return State(position, theta, problem.likelihood.scales(theta), np.full(n, -np.log(n)), step)
+    return ParticleState(position, theta, problem.likelihood.scales(theta), np.full(n, -np.log(n)), step)
 
 
-def predictions(form: Form, theta: Floats, rows: Rows) -> Floats:
+def predictions(form: Form, theta: Floats, rows: ParticleRows) -> Floats:
     """Every particle's prediction at every row, (S, n); the responses are not looked at."""
     return -form.residuals(theta, rows._replace(y=np.zeros(rows.y.size)))
-
-
-def reweight(log_weights: Floats, log_density: Floats) -> tuple[Floats, float]:
-    """The weights after one observation and log of its mixture density, `eq:cal-after-update` in log space.
-
-    Where every density is 0 no ratio is defined: the weights stay, and the log density is -inf.
-
-    >>> reweight(np.log([0.5, 0.5]), np.array([-1000.0, -1000.0 + np.log(3.0)]))[0].round(3)
-    array([-1.386, -0.288])
-    """
-    joint = log_weights + log_density
-    if np.isnan(joint).any():
-        raise ValueError("a predictive density is not a number: check the data, the experts and the scores' size")
-    log_z = float(logsumexp(joint))
-    return (joint - log_z, log_z) if np.isfinite(log_z) else (log_weights, log_z)
 
 
 def effective_size(log_weights: Floats) -> float:
@@ -100,36 +90,40 @@ def systematic(log_weights: Floats, size: int, u: float) -> NDArray[np.intp]:
     return np.asarray(np.minimum(np.searchsorted(edges, points, side="right"), log_weights.size - 1))
 
 
-def portion(log_weights: Floats, log_density: Floats, rest: float, wanted: float) -> float:
-    """How much of an observation to take at once, an exponent of its density, at most ``rest``.
+def tempering_exponent(log_weights: Floats, log_density: Floats, rest: float, wanted: float) -> float:
+    """The power, at most ``rest``, to which an observation's density enters the weights next.
 
-    All of it, unless that would leave fewer than half of ``wanted`` effective particles: then what leaves ``wanted``.
+    All of ``rest``, unless that would leave an effective sample size below half of ``wanted``; then the power that
+    leaves ``wanted``, by bisection.
     """
 
-    def left(share: float) -> float:
-        return effective_size(reweight(log_weights, share * log_density)[0])
+    def size_after(exponent: float) -> float:
+        return effective_size(update(log_weights, exponent * log_density)[0])
 
-    if left(rest) >= 0.5 * wanted:
+    if size_after(rest) >= 0.5 * wanted:
         return rest
     low, high = 0.0, rest
     for _ in range(20):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if left(middle) >= wanted else (low, middle)
+        low, high = (middle, high) if size_after(middle) >= wanted else (low, middle)
     return max(high, rest / 20)  # densities of 0 may leave few whatever the exponent
 
 
-def move(problem: Problem, state: State, seen: int, share: float, rng: np.random.Generator) -> tuple[State, float]:
-    """Resample, then let the sample move on: the new particles, as many as before, and the acceptance rate.
+def move(
+    problem: ParticleProblem, state: ParticleState, seen: int, exponent: float, rng: np.random.Generator
+) -> tuple[ParticleState, float]:
+    """Resample the particles and move them: as many new ones of equal weight, and the acceptance rate.
 
-    One in ``n_moves`` is drawn, and every stage of its way becomes a particle, as each follows the target.
-    The target is the law of the first ``seen`` rows, the last of them with its density to the power ``share``.
+    One particle in ``n_moves`` is drawn by its weight and moved ``n_moves`` times; its positions after every move
+    become particles, as each of them follows the target. The target is the law given the first ``seen`` rows, the
+    density of the last of them to the power ``exponent``.
     """
     n = state.log_weights.size
     root = moves.covariance_root(state.position, np.exp(state.log_weights))
     chosen = state.position[systematic(state.log_weights, -(-n // problem.n_moves), rng.random())]
     blocks = [chosen[start : start + BLOCK] for start in range(0, len(chosen), BLOCK)]
-    rows = problem.rows.part(0, seen).without(state.void)
-    task = partial(_move_block, problem, rows, share, root, state.step)
+    rows = problem.rows.part(0, seen).without(state.impossible)
+    task = partial(_move_block, problem, rows, exponent, root, state.step)
     mapped = problem.pool.map if problem.pool else map
     moved = list(mapped(task, blocks, rng.spawn(len(blocks))))
     position = np.concatenate([block for block, _, _ in moved])
@@ -138,25 +132,25 @@ def move(problem: Problem, state: State, seen: int, share: float, rng: np.random
     theta = problem.domain.theta(position)
     step = float(np.exp(np.mean([np.log(step) for _, step, _ in moved])))
     log_weights = np.full(n, -np.log(n))
-    acceptance = float(np.mean([share for _, _, share in moved]))
+    acceptance = float(np.mean([rate for _, _, rate in moved]))
     sigma = problem.likelihood.scales(theta)
-    return State(position, theta, sigma, log_weights, step, state.void), acceptance
+    return ParticleState(position, theta, sigma, log_weights, step, state.impossible), acceptance
 
 
 def _move_block(
-    problem: Problem,
-    rows: Rows,
-    share: float,
+    problem: ParticleProblem,
+    rows: ParticleRows,
+    exponent: float,
     root: Floats,
     step: float,
     position: Floats,
     rng: np.random.Generator,
 ) -> tuple[Floats, float, float]:
-    """Move one block ``n_moves`` times; where it was after each, the step it ended with and its acceptance rate."""
+    """Move one block ``n_moves`` times: its positions after each, its last step length and its acceptance rate."""
     smooth = problem.likelihood.form.smooth
     one_move = moves.hamiltonian if smooth else moves.random_walk
     wanted = ACCEPT_HAMILTONIAN if smooth else ACCEPT_WALK
-    target = partial(log_posterior, problem.domain, problem.likelihood, rows, share)
+    target = partial(log_posterior, problem.domain, problem.likelihood, rows, exponent)
     accepted, kept = [], []
     with np.errstate(all="ignore"):  # a path that runs off to infinity ends in a rejection
         chains = moves.start(position, target)
@@ -170,26 +164,26 @@ def _move_block(
 
 
 def log_posterior(
-    domain: Box | Simplices, likelihood: Likelihood, rows: Rows, share: float, position: Floats
+    domain: Box | Simplices, likelihood: Likelihood, rows: ParticleRows, exponent: float, position: Floats
 ) -> tuple[Floats, Floats]:
-    """Log prior plus log likelihood at positions, (S,), and its gradient; an empty one where the form has none.
+    """Log prior plus log likelihood at positions, (S,), and its gradient, which is empty if the form has none.
 
-    The last row's density counts to the power ``share``.
+    The density of the last row enters to the power ``exponent``.
     """
     theta = domain.theta(position)
     prior = domain.log_prior(theta)
     if not likelihood.form.smooth:
-        return prior + likelihood.value(theta, rows, share), np.empty(0)
-    value, grad = likelihood.value_and_grad(theta, rows, share)
-    return prior + value, domain.pull(theta, grad)
+        return prior + likelihood.value(theta, rows, exponent), np.empty(0)
+    value, grad = likelihood.value_and_grad(theta, rows, exponent)
+    return prior + value, domain.position_gradient(theta, grad)
 
 
 def step(
-    problem: Problem, state: State, t: int, rng: np.random.Generator, last: bool = False
-) -> tuple[State, Outcome]:
-    """One observation: its prediction from the past, then the update; ``last`` spares moves that nothing follows.
+    problem: ParticleProblem, state: ParticleState, t: int, rng: np.random.Generator, last: bool = False
+) -> tuple[ParticleState, StepReport]:
+    """One observation: its prediction from the past, then the update of weights and, if need be, particles.
 
-    An observation that would leave few effective particles enters in portions, with moves between them.
+    With ``last`` no particle moves, as no observation follows that would use them.
     """
     row = problem.rows.part(t, t + 1)
     wanted = problem.threshold * state.log_weights.size
@@ -197,22 +191,22 @@ def step(
     taken, log_z, rates = 0.0, 0.0, []
     while taken < 1.0:
         rest = 1.0 - taken
-        share = rest if last else portion(state.log_weights, log_density, rest, wanted)
-        taken = 1.0 if share == rest else taken + share
-        log_weights, increment = reweight(state.log_weights, share * log_density)
+        exponent = rest if last else tempering_exponent(state.log_weights, log_density, rest, wanted)
+        taken = 1.0 if exponent == rest else taken + exponent
+        log_weights, increment = update(state.log_weights, exponent * log_density)
         log_z += increment
-        void = state.void if np.isfinite(increment) else (*state.void, t)
-        state = state._replace(log_weights=log_weights, void=void)
+        impossible = state.impossible if np.isfinite(increment) else (*state.impossible, t)
+        state = state._replace(log_weights=log_weights, impossible=impossible)
         size = effective_size(log_weights)
         if not last and (taken < 1.0 or size < wanted):
             state, rate = move(problem, state, t + 1, taken, rng)
             rates.append(rate)
         if taken < 1.0:
             _, log_density = _forecast(problem, state, row)
-    return state, Outcome(forecast, log_z, size, float(np.mean(rates)) if rates else None)
+    return state, StepReport(forecast, log_z, size, float(np.mean(rates)) if rates else None)
 
 
-def _forecast(problem: Problem, state: State, row: Rows) -> tuple[float, Floats]:
+def _forecast(problem: ParticleProblem, state: ParticleState, row: ParticleRows) -> tuple[float, Floats]:
     """The weighted prediction of one row, and every particle's log density of its response, (S,)."""
     forecasts = predictions(problem.likelihood.form, state.theta, row)  # (S, 1)
     log_density = problem.likelihood.log_densities(row.y - forecasts, state.sigma)[:, 0]

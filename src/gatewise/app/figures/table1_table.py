@@ -9,13 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from gatewise.paper.published import figure, judge, MEASURES, Off, off, PUBLISHED, stated
-from gatewise.paper.table1 import Choice, COMMON, Row, select, SETTINGS, STATED
+from gatewise.paper.table1 import COMMON, select, SETTINGS, STATED, Table1Choice, Table1Row
 from gatewise.paper.table1_gates import GATES
 
 MARK = "*"
 
 
-def table1(rows: Sequence[Row], design: str) -> Table:
+def table1(rows: Sequence[Table1Row], design: str) -> Table:
     """One design: every gate and size, the published row first, then ours; off is in standard errors."""
     mine = [row for row in rows if row.design == design]
     chosen = stated(mine, STATED)
@@ -41,7 +41,7 @@ def table1(rows: Sequence[Row], design: str) -> Table:
     return table
 
 
-def verdict_lines(rows: Sequence[Row]) -> list[str]:
+def verdict_lines(rows: Sequence[Table1Row]) -> list[str]:
     """What the tables come to: for the stated settings, and for one setting common to all designs."""
     lines = ["Settings (the kernel gate: least squares over its weights on all rows, solved to the end)"]
     lines += [f"  {design}: {choice.setting}, {choice.readout}" for design, choice in STATED.items()]
@@ -54,7 +54,7 @@ def verdict_lines(rows: Sequence[Row]) -> list[str]:
     return lines + _verdict(f"one common setting ({common.setting}, {common.readout})", rows, COMMON)
 
 
-def settings_table(rows: Sequence[Row]) -> Table:
+def settings_table(rows: Sequence[Table1Row]) -> Table:
     """Every setting and readout by design: means that match, and the distance over all of them."""
     table = Table(
         title=f"Readings of the text against the paper, by design, {rows[0].reps} replications",
@@ -84,14 +84,14 @@ class _Score(NamedTuple):
     far: float
 
 
-def _distance(rows: Sequence[Row], kind: tuple[str, str], design: str) -> _Score:
+def _distance(rows: Sequence[Table1Row], kind: tuple[str, str], design: str) -> _Score:
     mine = [row for row in rows if (row.setting, row.readout, row.design) == (*kind, design)]
     found = [off(row, measure) for row in mine for measure in MEASURES]
     root = sqrt(sum(far.in_se**2 for far in found) / len(found))
     return _Score(sum(far.matches for far in found), len(found), root)
 
 
-def _verdict(name: str, rows: Sequence[Row], choices: Mapping[str, Choice]) -> list[str]:
+def _verdict(name: str, rows: Sequence[Table1Row], choices: Mapping[str, Table1Choice]) -> list[str]:
     found = judge(select(rows, dict(choices)), choices)
     lines = [
         f"With {name}: {found.matched} of {found.means} means within 3 standard errors or 10 %; "
@@ -107,7 +107,7 @@ def _verdict(name: str, rows: Sequence[Row], choices: Mapping[str, Choice]) -> l
     return lines
 
 
-def _is_kernel(row: Row) -> bool:
+def _is_kernel(row: Table1Row) -> bool:
     return row.gate == "kernel"
 
 
@@ -120,7 +120,7 @@ def _published(design: str, gate: str, n: int) -> list[Text | str]:
     return parts
 
 
-def _ours(row: Row, chosen: Sequence[Row]) -> list[Text | str]:
+def _ours(row: Table1Row, chosen: Sequence[Table1Row]) -> list[Text | str]:
     mark = MARK if row in chosen else ""
     parts: list[Text | str] = ["" if _is_kernel(row) else row.setting, f"{row.readout}{mark}"]
     for measure in MEASURES:

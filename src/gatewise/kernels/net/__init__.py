@@ -1,1 +1,1 @@
-"""The compiled loops over finite sets of gates: product nets and explicit lists."""
+"""Compiled sweeps over finite sets of candidate gates: product nets and lists of parameters."""

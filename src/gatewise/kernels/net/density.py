@@ -1,4 +1,4 @@
-"""log densities of the noise families, for the candidates of a tile.
+"""Log densities of the noise families, for the candidates of a tile.
 
 The log density of a residual r is offset - shape(r * scale), where shape is never negative: see `standard_noise`.
 """
@@ -12,42 +12,48 @@ from gatewise.kernels.simd.elementary import log_lanes
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import Strip, TILE
 
-HUGE = 1e300
+HUGE = 1e300  # squares above it count as infinite
 
 
 @compiled_leaf
 def set_noise(
     standard: tuple[float, float], sigma: Floats, first: int, count: int, member: int, scale: Floats, offset: Floats
 ) -> None:
-    """scale and offset of the candidates of a member, whose scales are sigma (S,) or (1,)."""
+    """Write the constants of the noise of a member's candidates into scale[member] and offset[member].
+
+    standard: (scale, offset) at sigma = 1, from `standard_noise`; sigma (S,), or (1,) for one that all share; first,
+    count: the member's candidates; scale, offset (MEMBERS, TILE).
+    """
+    standard_scale, standard_offset = standard
     for i in range(TILE):
         scale[member, i] = sigma[0]
     if sigma.size > 1:
         for i in range(count):
             scale[member, i] = sigma[first + i]
     for i in range(member * TILE, (member + 1) * TILE, WIDTH):
-        spread = load(scale, i)
-        store(scale, i, standard[0] / spread)
-        store(offset, i, standard[1] - log_lanes(spread))
+        own_sigma = load(scale, i)
+        store(scale, i, standard_scale / own_sigma)
+        store(offset, i, standard_offset - log_lanes(own_sigma))
 
 
 @compiled_leaf
-def _log_density(code: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
+def _log_density(noise: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
+    """offset - shape(r * scale)."""
     u = r * scale
-    if code == GAUSSIAN:
+    if noise == GAUSSIAN:
         return offset - u * u
-    if code == DOUBLE_EXPONENTIAL:
+    if noise == DOUBLE_EXPONENTIAL:
         return offset - larger(u, 0.0 - u)
-    square = u * u  # where it overflows the density is 0
+    square = u * u  # where it overflows, the density is 0
     return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
 
 
 @compiled_leaf
-def add_log_density(code: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
-    """Log weights w plus the log densities of residuals r."""
+def add_log_density(noise: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
+    """w + log densities of the residuals r: the log weights after an observation."""
     return (
-        w[0] + _log_density(code, df, r[0], scale[0], offset[0]),
-        w[1] + _log_density(code, df, r[1], scale[1], offset[1]),
-        w[2] + _log_density(code, df, r[2], scale[2], offset[2]),
-        w[3] + _log_density(code, df, r[3], scale[3], offset[3]),
+        w[0] + _log_density(noise, df, r[0], scale[0], offset[0]),
+        w[1] + _log_density(noise, df, r[1], scale[1], offset[1]),
+        w[2] + _log_density(noise, df, r[2], scale[2], offset[2]),
+        w[3] + _log_density(noise, df, r[3], scale[3], offset[3]),
     )

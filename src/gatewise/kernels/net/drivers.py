@@ -1,7 +1,7 @@
-"""The operations of `alg:general` over all candidates: pieces of work handed to threads, their sums put together.
+"""The operations of `alg:general` over all candidates, divided among threads.
 
-Every function takes the tables of a product net or of a list, and a number of threads that changes no bit of the
-result. Nothing of size S x n is made.
+Every function takes the tables of a product net or of a list of candidates. The number of threads changes no bit of
+a result. No array of size S x n is made.
 """
 
 import math
@@ -11,28 +11,28 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.gating import add_linear_softmax
-from gatewise.kernels.gating import TILE as ROWS
+from gatewise.kernels.gating import add_linear_softmax, BATCH
 from gatewise.kernels.net.mean_gate import mean_gate_units
 from gatewise.kernels.net.mean_square import least_square_units, mean_square_units
 from gatewise.kernels.net.net_tables import count_candidates, count_rows, count_units
 from gatewise.kernels.net.product_units import ProductTables
 from gatewise.kernels.net.residual_rows import home_of
-from gatewise.kernels.net.sweep import mean_weights_units, reference_members, RISE, Setting, Sums, sweep_units
+from gatewise.kernels.net.sweep import HEADROOM, mean_weights_units, raise_bound, sweep_units, SweepSums, WeightRule
 from gatewise.kernels.net.units import Tables
 from gatewise.kernels.simd.lanes import WIDTH
 from gatewise.kernels.simd.threads import cut, run
 from gatewise.kernels.simd.tile import aligned, MEMBERS
 
-SAFE = 30.0  # weights below exp(-SAFE) / S of the total are not summed
+NEGLIGIBLE = 30.0  # weights below exp(-NEGLIGIBLE) / S of the total are not summed
+PROBES = 8  # units that are looked at first, for a bound on the minimum or on log Z
 
 
 class Sweep(NamedTuple):
-    """Result of the first sweep over n observations and S candidates.
+    """The result of the first sweep over n observations and S candidates.
 
-    residual (n,): y_t - (online prediction of y_t); top + log_mass (n + 1,): log of the sum of all weights before
-    each observation and after the last, top a lower bound near it; log_weights (S,): final, normalised; until: see
-    `sweep_units`.
+    residual (n,): y_t - (online prediction of y_t); top, log_mass (n + 1,): top + log_mass is the log of the sum of
+    all weights before each observation and after the last one, and top is near it; log_weights (S,): normalised log
+    weights after the last observation; until: see `sweep_units`.
     """
 
     residual: Floats
@@ -43,26 +43,35 @@ class Sweep(NamedTuple):
 
     @property
     def log_z(self) -> Floats:
-        """Log normalisers, (n + 1,)."""
+        """Log of the sum of all weights before each observation and after the last one, (n + 1,)."""
         return np.asarray(self.top + self.log_mass)
 
 
-def setting(
+def weight_rule(
     n_candidates: int,
     sigma: Floats | float,
     log_prior: Floats | None,
-    code: int,
+    noise: int,
     df: float,
     margin: float | None = None,
-) -> Setting:
-    """sigma (S,) or one number for all; log_prior (S,), -inf excludes, None is uniform; the noise's code and df.
+) -> WeightRule:
+    """How residuals become weights.
 
-    margin: log S + SAFE unless told.
+    sigma (S,), or one number for all candidates; log_prior (S,), where -inf excludes a candidate, or None for a
+    uniform prior; noise, df: a noise family of `loss_kinds` and the degrees of freedom of Student t; margin: weights
+    that are this far below the total, in logarithms, are not summed; log S + NEGLIGIBLE if None.
     """
     scales = np.ascontiguousarray(np.atleast_1d(sigma), dtype=np.float64)
     prior = np.empty(0) if log_prior is None else np.ascontiguousarray(log_prior, dtype=np.float64)
     size = math.log(n_candidates)
-    return Setting(scales, prior, -size, code, float(df), size + SAFE if margin is None else margin)
+    return WeightRule(
+        sigma=scales,
+        log_prior=prior,
+        flat_prior=-size,
+        noise=noise,
+        df=float(df),
+        margin=size + NEGLIGIBLE if margin is None else margin,
+    )
 
 
 def mean_square(tables: Tables, n_threads: int = 1) -> Floats:
@@ -77,7 +86,10 @@ def mean_square(tables: Tables, n_threads: int = 1) -> Floats:
 
 
 def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
-    """The candidate of smallest mean squared residual, and that mean; a candidate is left once it cannot win."""
+    """The candidate of smallest mean squared residual, and that mean.
+
+    The sums of squares of candidates that can no longer win are not completed.
+    """
     n, n_units = count_rows(tables), count_units(tables)
     probes = [n_units * i // PROBES for i in range(PROBES)]
     bound = min(least_square_units(tables, n, unit, unit + 1, math.inf)[0] for unit in probes)
@@ -90,38 +102,43 @@ def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
     return winner, total / n
 
 
-def sweep(tables: Tables, weighing: Setting, n_threads: int = 1) -> Sweep:
-    """Online residuals, normalisers and final weights."""
+def sweep(tables: Tables, rule: WeightRule, n_threads: int = 1) -> Sweep:
+    """The first sweep: online residuals, sums of the weights, and final weights."""
     n, n_candidates = count_rows(tables), count_candidates(tables)
     pieces = _pieces(tables)
-    reference = np.repeat(_reference(tables, weighing)[None], len(pieces), axis=0)
+    bounds = np.repeat(_lower_bound(tables, rule)[None], len(pieces), axis=0)  # every piece raises its own
     totals = np.empty((2, len(pieces), n + 1))
     log_weights = np.empty(n_candidates)
     until = np.zeros((count_units(tables), MEMBERS), dtype=np.int64)
 
     def task(piece: int, start: int, stop: int) -> None:
-        (lanes,) = aligned((2, n + 1, WIDTH))
-        lanes[:] = 0.0
-        sweep_units(tables, start, stop, weighing, Sums(reference[piece], *lanes), log_weights, until)
-        np.einsum("ati->at", lanes, out=totals[:, piece])
+        (sums,) = aligned((2, n + 1, WIDTH))
+        sums[:] = 0.0
+        mass, weighted = sums
+        sweep_units(tables, start, stop, rule, SweepSums(bounds[piece], mass, weighted), log_weights, until)
+        np.einsum("ati->at", sums, out=totals[:, piece])
 
     run(task, pieces, n_threads)
-    with np.errstate(invalid="ignore", divide="ignore"):  # every density 0 in double precision: NaN, for the caller
-        top = reference.max(axis=0)
-        mass, weighted = (np.exp(reference - top) * totals).sum(axis=1)
+    # Where every density is 0 in double precision the results are NaN, and the caller sees to it.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        top = bounds.max(axis=0)
+        mass, weighted = (np.exp(bounds - top) * totals).sum(axis=1)
         residual = weighted[:n] / mass[:n]
-        log_mass = np.log(mass) + RISE
+        log_mass = np.log(mass) + HEADROOM
         log_weights -= top[n]
         log_weights -= log_mass[n]
     return Sweep(residual, top, log_mass, log_weights, until)
 
 
-def mean_weights(tables: Tables, weighing: Setting, swept: Sweep, edges: Integers, n_threads: int = 1) -> Floats:
-    """Weights averaged over the times edges[j] <= t < edges[j + 1], 0 = edges[0] < ... <= n; (segments, S)."""
-    out, share = np.empty((len(edges) - 1, count_candidates(tables))), np.exp(-swept.log_mass)
+def mean_weights(tables: Tables, rule: WeightRule, swept: Sweep, edges: Integers, n_threads: int = 1) -> Floats:
+    """The second sweep: weights averaged over the times edges[j] <= t < edges[j + 1], (segments, S).
+
+    0 = edges[0] < edges[1] < ... <= n; swept: the result of `sweep` for the same tables and the same rule.
+    """
+    out, inverse_mass = np.empty((len(edges) - 1, count_candidates(tables))), np.exp(-swept.log_mass)
 
     def task(_: int, start: int, stop: int) -> None:
-        mean_weights_units(tables, start, stop, weighing, swept.top, share, swept.until, edges, out)
+        mean_weights_units(tables, start, stop, rule, swept.top, inverse_mass, swept.until, edges, out)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -132,49 +149,47 @@ def gate_mean(tables: Tables, weights: Floats, n_threads: int = 1) -> Floats:
     n_queries = count_rows(tables)
     if isinstance(tables, ProductTables):
         pieces = _pieces(tables)
-        parts = np.zeros((len(pieces), n_queries, int(tables.shape[2])))
+        parts = np.zeros((len(pieces), n_queries, tables.n_experts))
 
         def task(piece: int, start: int, stop: int) -> None:
             mean_gate_units(tables, weights, start, stop, parts[piece])
 
         run(task, pieces, n_threads)
         return np.asarray(parts.sum(axis=0))
-    theta, features, k = tables.theta, tables.features, int(tables.shape[1])
-    total = np.zeros((n_queries, int(tables.shape[0])))
+    theta, features, k = tables.theta, tables.features, tables.n_active
+    total = np.zeros((n_queries, tables.n_experts))
 
-    def rows(_: int, start: int, stop: int) -> None:
-        part = slice(start * ROWS, stop * ROWS)
+    def batches(_: int, start: int, stop: int) -> None:
+        part = slice(start * BATCH, stop * BATCH)
         add_linear_softmax(features[part], theta, k, weights, total[part])
 
-    run(rows, cut(-(-n_queries // ROWS), n_queries * len(theta)), n_threads)
+    run(batches, cut(-(-n_queries // BATCH), n_queries * len(theta)), n_threads)
     return total
 
 
-PROBES = 8  # units looked at first, for a bound on the minimum or on log Z
-
-
 def _pieces(tables: Tables) -> list[tuple[int, int]]:
+    """Ranges of units that threads take one after another."""
     return cut(count_units(tables), count_candidates(tables) * count_rows(tables))
 
 
-def _reference(tables: Tables, weighing: Setting) -> Floats:
-    """A lower bound of log Z_t from the units of the best candidates, (n + 1,).
+def _lower_bound(tables: Tables, rule: WeightRule) -> Floats:
+    """A lower bound of the log of the sum of all weights before each observation and after the last one, (n + 1,).
 
-    Best by calibrated scale and prior, one in each of a few stripes of the list. A poor bound costs time only:
-    `sweep_units` raises it.
+    It comes from promising candidates: the one of best scale and prior in each of a few stretches of the list. A poor
+    bound costs only time, because `sweep_units` raises it.
     """
     n, n_candidates = count_rows(tables), count_candidates(tables)
-    stripes = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // MEMBERS)) + 1).astype(np.int64)
-    best = [start + _best_in(weighing, start, stop, n) for start, stop in pairwise(stripes.tolist())]
+    stretches = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // MEMBERS)) + 1).astype(np.int64)
+    best = [start + _best_in(rule, start, stop, n) for start, stop in pairwise(stretches.tolist())]
     homes = np.unique([home_of(tables, s) for s in best], axis=0).astype(np.int64)
-    reference = np.full(n + 1, -np.inf)
-    reference_members(tables, homes, weighing, reference)
-    return reference
+    bound = np.full(n + 1, -np.inf)
+    raise_bound(tables, homes, rule, bound)
+    return bound
 
 
-def _best_in(weighing: Setting, start: int, stop: int, n: int) -> int:
-    """argmax over start to stop of log prior - n log sigma."""
-    sigma, prior = weighing.sigma[start:stop], weighing.log_prior[start:stop]
-    if weighing.sigma.size == 1:
+def _best_in(rule: WeightRule, start: int, stop: int, n: int) -> int:
+    """argmax of log prior - n log sigma over the candidates start to stop, counted from start."""
+    sigma, prior = rule.sigma[start:stop], rule.log_prior[start:stop]
+    if rule.sigma.size == 1:
         return int(np.argmax(prior)) if prior.size else 0
     return int(np.argmax(prior - n * np.log(sigma))) if prior.size else int(np.argmin(sigma))

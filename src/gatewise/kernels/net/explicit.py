@@ -1,37 +1,44 @@
-"""Candidates given one by one: parameters theta (S, M-1, p) and features (n, p), scores linear in the features.
+"""Candidates given one by one, by their parameters theta (S, M-1, p): scores are linear in the features (n, p).
 
-Lanes of a tile are candidates. Scores are summed from the first feature to the last in every lane, so equal
-parameters give equal scores to the bit, as in `gating`; one exponential per expert.
+The 64 candidates of a tile stand side by side. For each of them scores are summed from the first feature to the last,
+so equal parameters give equal scores to the bit, as in `gating`. Every expert costs one exponential.
 """
 
 from typing import NamedTuple
 
-import numpy as np
-
-from gatewise.arrays import Floats, Integers
+from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_leaf
 from gatewise.kernels.simd.elementary import exp_lanes
 from gatewise.kernels.simd.lanes import fill, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows, load_strip, store_strip, STRIP, TILE
+from gatewise.kernels.top_k import keep_best
 
 
 class ExplicitTables(NamedTuple):
-    """theta (S, M-1, p), features (n, p), y (n,), F (n, M), shape (2,): M, K."""
+    """What the kernels read about a list of candidates, for n observations.
+
+    theta (S, M-1, p): parameters; features (n, p); y (n,): responses; F (n, M): predictions of the experts;
+    n_experts: M; n_active: K, the experts that a gate activates.
+    """
 
     theta: Floats
     features: Floats
     y: Floats
     F: Floats
-    shape: Integers
+    n_experts: int
+    n_active: int
 
 
 class ExplicitWork(NamedTuple):
-    """One tile: parameters (M-1, p * TILE), scores (M, TILE), those of the active experts, and a row (1, TILE)."""
+    """Work space for one tile.
+
+    theta (M-1, p * TILE): parameters, the candidates of one coefficient side by side; scores (M, TILE); active
+    (M, TILE): the scores of active experts and -inf for the others.
+    """
 
     theta: Floats
     scores: Floats
     active: Floats
-    rank: Floats
 
 
 @compiled
@@ -39,7 +46,7 @@ def explicit_work(tables: ExplicitTables) -> ExplicitWork:
     _, n_free, p = tables.theta.shape
     theta = aligned_rows(n_free, p * TILE)
     theta[:] = 0.0
-    return ExplicitWork(theta, aligned_rows(n_free + 1, TILE), aligned_rows(n_free + 1, TILE), aligned_rows(1, TILE))
+    return ExplicitWork(theta=theta, scores=aligned_rows(n_free + 1, TILE), active=aligned_rows(n_free + 1, TILE))
 
 
 @compiled_leaf
@@ -50,7 +57,10 @@ def explicit_locate(tables: ExplicitTables, unit: int, _member: int) -> tuple[in
 
 @compiled_leaf
 def explicit_prepare(tables: ExplicitTables, work: ExplicitWork, unit: int) -> int:
-    """Transpose the tile's parameters; lanes beyond the last candidate keep finite values and are not read."""
+    """Bring the parameters of the tile into work; returns 1, the number of its members.
+
+    Places beyond the last candidate keep finite numbers that nobody reads.
+    """
     first, count = explicit_locate(tables, unit, 0)
     n_free, p = tables.theta.shape[1], tables.theta.shape[2]
     for i in range(count):
@@ -77,38 +87,18 @@ def _scores(features: Floats, theta: Floats, t: int, scores: Floats) -> None:
 
 
 @compiled_leaf
-def _keep_best(scores: Floats, k: int, rank: Floats, active: Floats) -> None:
-    """active = scores of the k best experts, -inf for the others; ties to the smaller index.
-
-    An expert is active when fewer than k experts come before it: larger score, or equal score and smaller index.
-    """
-    n_experts = scores.shape[0]
-    for m in range(n_experts):
-        for i in range(TILE):
-            rank[0, i] = 0.0
-        for j in range(m):
-            for i in range(TILE):
-                rank[0, i] += 1.0 if scores[j, i] >= scores[m, i] else 0.0
-        for j in range(m + 1, n_experts):
-            for i in range(TILE):
-                rank[0, i] += 1.0 if scores[j, i] > scores[m, i] else 0.0
-        for i in range(TILE):
-            active[m, i] = scores[m, i] if rank[0, i] < k else -np.inf
-
-
-@compiled_leaf
 def _mix(scores: Floats, F: Floats, y: float, t: int, row: int, out: Floats) -> None:
-    """out[row] = y - sum_m softmax(scores)_m F[t, m]."""
+    """out[row, i] = y - sum_m g_m F[t, m], where g is the softmax of the scores of candidate i."""
     n_experts = scores.shape[0]
     for column in range(0, TILE, WIDTH):
         top = load(scores, column)
         for m in range(1, n_experts):
             top = larger(load(scores, m * TILE + column), top)
-        mass, pull = fill(0.0), fill(0.0)
+        mass, weighted = fill(0.0), fill(0.0)
         for m in range(n_experts):
             e = exp_lanes(load(scores, m * TILE + column) - top)
-            mass, pull = mass + e, pull + e * (y - F[t, m])
-        store(out, row * TILE + column, pull / mass)
+            mass, weighted = mass + e, weighted + e * (y - F[t, m])
+        store(out, row * TILE + column, weighted / mass)
 
 
 @compiled_leaf
@@ -116,11 +106,11 @@ def explicit_residuals(
     tables: ExplicitTables, work: ExplicitWork, _member: int, start: int, stop: int, out: Floats
 ) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the tile) at observations start to stop."""
-    y, F, k = tables.y, tables.F, tables.shape[1]
+    y, F, n_experts, k = tables.y, tables.F, tables.n_experts, tables.n_active
     for t in range(start, stop):
         _scores(tables.features, work.theta, t, work.scores)
-        if k < F.shape[1]:
-            _keep_best(work.scores, k, work.rank, work.active)
+        if k < n_experts:
+            keep_best(work.scores, 0, n_experts, TILE, k, work.active)
             _mix(work.active, F, y[t], t, t - start, out)
         else:
             _mix(work.scores, F, y[t], t, t - start, out)

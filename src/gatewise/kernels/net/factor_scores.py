@@ -1,7 +1,7 @@
 """Scores of the points of a product net's factors, laid out as the kernels read them.
 
-The last factor comes in tiles: its points are the lanes. The others are rows, one factor below the other, and the
-reference's zeros.
+The points of the last factor stand side by side in tiles of 64. Each point of the other factors is a row over the
+observations, one factor below the other, and the last row is that of the reference expert, whose score is 0.
 """
 
 from collections.abc import Sequence
@@ -16,20 +16,28 @@ from gatewise.kernels.simd.tile import aligned, aligned_rows, load_strip, store_
 
 
 class FactorScores(NamedTuple):
-    """last (T, n, TILE), lanes beyond the last point 0; prefix (rows, N), N being n filled up with zeros to whole
-    lanes; sizes: the number of points of each factor; room: two arrays of the same shapes, the same unless the scores
-    are to be kept, where what is made of them may go."""
+    """Scores at n observations, and arrays into which `product_tables` may write what it computes from them.
+
+    last (T, n, TILE): the points of the last factor in T tiles; places beyond the last point are 0.
+    prefix (rows, N): the points of the other factors and the reference, where N is n rounded up to a multiple of
+    eight and the columns beyond n are 0.
+    sizes: the number of points of each factor.
+    last_out, prefix_out: arrays of the shapes of last and prefix. They are these arrays themselves, which are then
+    overwritten, unless the scores must be kept.
+    """
 
     last: Floats
     prefix: Floats
     sizes: tuple[int, ...]
-    room: tuple[Floats, Floats]
+    last_out: Floats
+    prefix_out: Floats
 
 
 def factor_scores(features: Floats, factors: Sequence[Floats], keep: bool) -> FactorScores:
-    """Scores features (n, p) . theta for the points theta (G_m, p) of every factor, contiguous float64.
+    """Scores features (n, p) . theta for the points theta (G_m, p) of every factor; all arrays contiguous float64.
 
-    Equal to `linear_scores` of the same parameters bit for bit.
+    They are equal to `linear_scores` of the same parameters bit for bit. ``keep``: whether the scores are still
+    needed after `product_tables`, as they are for Top-K.
     """
     scores = empty_scores([len(factor) for factor in factors], len(features), keep)
     row = 0
@@ -40,8 +48,8 @@ def factor_scores(features: Floats, factors: Sequence[Floats], keep: bool) -> Fa
     return scores
 
 
-def whole_lanes(rows: Floats) -> Floats:
-    """(., n) with n filled up with zeros to whole lanes."""
+def pad_columns(rows: Floats) -> Floats:
+    """A copy of rows (., n) with columns of zeros at the end that make their number a multiple of eight."""
     n = rows.shape[1]
     (out,) = aligned((len(rows), -(-n // WIDTH) * WIDTH))
     out[:, :n] = rows
@@ -51,7 +59,7 @@ def whole_lanes(rows: Floats) -> Floats:
 
 @compiled
 def extremes(last: Floats, prefix: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest number at each of n observations, (n,) each; arrays laid out as `FactorScores`."""
+    """The least and the greatest of 0 and all numbers of each observation, (n,) each; arrays as in `FactorScores`."""
     n = last.shape[1]
     low, high = np.zeros(n), np.zeros(n)
     for row in range(prefix.shape[0]):
@@ -68,18 +76,19 @@ def extremes(last: Floats, prefix: Floats) -> tuple[Floats, Floats]:
 
 
 def empty_scores(sizes: Sequence[int], n: int, keep: bool) -> FactorScores:
-    """Room for the scores of factors of these sizes at n observations; what no point fills is 0."""
+    """Arrays for the scores of factors of these sizes at n observations; places that belong to no point are 0."""
     shapes = [(-(-sizes[-1] // TILE), n, TILE), (sum(sizes[:-1]) + 1, -(-n // WIDTH) * WIDTH)]
-    last, prefix, *room = aligned(*shapes, *(shapes if keep else []))
+    last, prefix, *others = aligned(*shapes, *(shapes if keep else []))
     last[-1] = 0.0
     prefix[:, n:] = 0.0
     prefix[-1] = 0.0
-    return FactorScores(last, prefix, tuple(sizes), (room[0], room[1]) if keep else (last, prefix))
+    last_out, prefix_out = others if keep else (last, prefix)
+    return FactorScores(last, prefix, tuple(sizes), last_out, prefix_out)
 
 
 @compiled_fma
 def _row_scores(features: Floats, theta: Floats, out: Floats) -> None:
-    """out[s, i] = features[i] . theta[s], from the first feature to the last."""
+    """out[s, i] = features[i] . theta[s], summed from the first feature to the last."""
     columns = np.ascontiguousarray(features.T)
     p, n = columns.shape
     for s in range(theta.shape[0]):
@@ -94,7 +103,7 @@ def _row_scores(features: Floats, theta: Floats, out: Floats) -> None:
 
 @compiled
 def _tile_scores(features: Floats, theta: Floats, out: Floats) -> None:
-    """out[tile, t, i] = features[t] . theta[tile * TILE + i], in the same order."""
+    """out[tile, t, i] = features[t] . theta[tile * TILE + i], summed in the same order."""
     n, p = features.shape
     columns = aligned_rows(p, TILE)
     for tile in range(out.shape[0]):

@@ -1,142 +1,152 @@
-"""The mean over candidates of their gates at query points, for a product net."""
+"""The weighted mean over the candidates of a product net of their gates at query points.
+
+A candidate's gate gives E_last / (D + E_last) to the last expert and E_m / (D + E_last) to every other active expert
+m (see `product_units`). Summed over the candidates of one prefix with their weights w, expert m gets E_m times the
+sum of w / (D + E_last). So each pair of candidate and query costs one division, whatever the number of experts. Where
+the last expert is not active, the candidate's gate is that of the prefix alone, and only w has to be summed.
+"""
 
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
 from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
-from gatewise.kernels.net.prefix import best_of, peak_of, prefix_rows, sums_of, weight_of
+from gatewise.kernels.net.prefix import best_places, peak_of, prefix_rows, scaled_value, sums_of
 from gatewise.kernels.net.product_units import product_locate, product_prepare, product_work, ProductTables
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.simd.tile import MEMBERS, TILE
 
 
 @compiled_sum
-def _shares(last: Floats, tile: int, t: int, mass: float, weight: Floats) -> tuple[float, float]:
-    """Sums of w / (mass + E) and w E / (mass + E) over the tile."""
-    others, own = 0.0, 0.0
+def _sums_dense(last: Floats, tile: int, t: int, mass: float, weight: Floats) -> tuple[float, float]:
+    """Sums of w / (mass + E) and of w E / (mass + E) over a tile of the last factor."""
+    per_mass, last_weight = 0.0, 0.0
     for i in range(TILE):
-        share = weight[i] / (mass + last[tile, t, i])
-        others += share
-        own += share * last[tile, t, i]
-    return others, own
+        quotient = weight[i] / (mass + last[tile, t, i])
+        per_mass += quotient
+        last_weight += quotient * last[tile, t, i]
+    return per_mass, last_weight
 
 
 @compiled_sum
-def _shares_top(
-    last: Floats, last_score: Floats, tile: int, t: int, mass: float, bar: float, weight: Floats
+def _sums_top(
+    last: Floats, last_score: Floats, tile: int, t: int, mass: float, threshold: float, weight: Floats
 ) -> tuple[float, float, float]:
-    """The same over the candidates where the last factor's expert is active, and the weight of the others."""
-    others, own, left = 0.0, 0.0, 0.0
+    """The sums of `_sums_dense` over the candidates where the last expert is active, and w summed over the others."""
+    per_mass, last_weight, inactive = 0.0, 0.0, 0.0
     for i in range(TILE):
-        active = last_score[tile, t, i] > bar
-        share = weight[i] / (mass + last[tile, t, i])
-        share = share if active else 0.0
-        others += share
-        own += share * last[tile, t, i]
-        left += 0.0 if active else weight[i]
-    return others, own, left
+        active = last_score[tile, t, i] > threshold
+        quotient = weight[i] / (mass + last[tile, t, i])
+        quotient = quotient if active else 0.0
+        per_mass += quotient
+        last_weight += quotient * last[tile, t, i]
+        inactive += 0.0 if active else weight[i]
+    return per_mass, last_weight, inactive
 
 
 @compiled_leaf
-def _shares_wild(
+def _sums_logs(
     last: Floats,
     last_score: Floats,
     tile: int,
     t: int,
     mass: float,
     peak: float,
-    bar: float,
+    threshold: float,
     dense: bool,
     weight: Floats,
 ) -> tuple[float, float, float]:
-    """The same from logarithms, see `product._mix_wild`."""
-    others, own, left = 0.0, 0.0, 0.0
+    """The sums of `_sums_top` at an observation whose tables hold log E; scaled as in `product_units._mix_logs`."""
+    per_mass, last_weight, inactive = 0.0, 0.0, 0.0
     for i in range(TILE):
-        if dense or last_score[tile, t, i] > bar:
+        if dense or last_score[tile, t, i] > threshold:
             above = last[tile, t, i] - peak
             small = exp_nonpositive(-abs(above))
             a = small if above > 0.0 else 1.0
             b = 1.0 if above > 0.0 else small
-            share = weight[i] / (mass * a + b)
-            others += share * a
-            own += share * b
+            quotient = weight[i] / (mass * a + b)
+            per_mass += quotient * a
+            last_weight += quotient * b
         else:
-            left += weight[i]
-    return others, own, left
+            inactive += weight[i]
+    return per_mass, last_weight, inactive
 
 
 @compiled
-def _spread(tables: ProductTables, rows: Integers, inner: int, others: Floats, left: Floats, out: Floats) -> None:
-    """Divide what the candidates of one prefix give to the experts of its places among these."""
-    values, scores, lead, wild = tables.prefix, tables.prefix_score, tables.lead, tables.wild
-    k, active = tables.shape[3], np.arange(rows.size)
-    reference = rows.size - 1  # its place; its label is one more, since the last factor's expert comes before it
-    for t in range(wild.size):
+def _add_prefix(
+    tables: ProductTables, rows: Integers, member: int, per_mass: Floats, inactive: Floats, out: Floats
+) -> None:
+    """Add to out (Q, M) what the candidates of one prefix give to the experts of the prefix.
+
+    rows (M-1,): the prefix's rows of the tables; row ``member`` of per_mass and inactive (MEMBERS, Q): the sums of
+    w / (D + E_last) where the last expert is active, and of w where it is not.
+    """
+    values, scores, lead, in_logs = tables.prefix, tables.prefix_score, tables.lead, tables.in_logs
+    k, active = tables.n_active, np.arange(rows.size)
+    reference = rows.size - 1  # a place; the reference's column of out is one further, after the last expert's
+    for t in range(in_logs.size):
         if k <= rows.size:
-            best_of(scores, rows, k, t, active)
-        peak = peak_of(values, wild, rows, active, k - 1, t)
+            best_places(scores, rows, k, t, active)
+        peak = peak_of(values, in_logs, rows, active, k - 1, t)
         for rank in range(k - 1):
             place = active[rank]
-            weight = weight_of(values, wild, rows[place], t, peak)
-            out[t, place + (place == reference)] += others[inner, t] * weight
-        if left[inner, t] > 0.0:
-            peak = peak_of(values, wild, rows, active, k, t)
-            mass, _ = sums_of(values, wild, lead, rows, active, k, t, peak)
+            value = scaled_value(values, in_logs, rows[place], t, peak)
+            out[t, place + (place == reference)] += per_mass[member, t] * value
+        if inactive[member, t] > 0.0:
+            peak = peak_of(values, in_logs, rows, active, k, t)
+            mass, _ = sums_of(values, in_logs, lead, rows, active, k, t, peak)
             for rank in range(k):
                 place = active[rank]
-                weight = weight_of(values, wild, rows[place], t, peak)
-                out[t, place + (place == reference)] += left[inner, t] * weight / mass
+                value = scaled_value(values, in_logs, rows[place], t, peak)
+                out[t, place + (place == reference)] += inactive[member, t] * value / mass
 
 
 @compiled
-def _spread_block(tables: ProductTables, block: int, others: Floats, left: Floats, out: Floats) -> None:
-    """`_spread` for the prefixes of a block, which then starts anew."""
+def _add_block(tables: ProductTables, block: int, per_mass: Floats, inactive: Floats, out: Floats) -> None:
+    """`_add_prefix` for every prefix of a block; then the sums are set to zero for the next block."""
     rows = np.empty(tables.length.size, np.int64)
-    for inner in range(min(MEMBERS, tables.shape[1] - block * MEMBERS)):
-        prefix_rows(tables.start, tables.length, block * MEMBERS + inner, rows)
-        _spread(tables, rows, inner, others, left, out)
-    others[:] = 0.0
-    left[:] = 0.0
+    for member in range(min(MEMBERS, tables.n_prefixes - block * MEMBERS)):
+        prefix_rows(tables.start, tables.length, block * MEMBERS + member, rows)
+        _add_prefix(tables, rows, member, per_mass, inactive, out)
+    per_mass[:] = 0.0
+    inactive[:] = 0.0
 
 
 @compiled
 def mean_gate_units(tables: ProductTables, weights: Floats, start: int, stop: int, out: Floats) -> None:
-    """out[t] += sum over the candidates of units start to stop of weights[s] times their gate at query t.
+    """out[t] += sum of weights[s] g(x_t; theta_s) over the candidates s of units start to stop.
 
-    weights (S,), out (Q, M). One division per (candidate, query): the experts of a prefix share its sum.
+    weights (S,), out (Q, M) for Q queries.
     """
     work = product_work(tables)
-    n_experts, dense = tables.shape[2], tables.shape[2] == tables.shape[3]
+    n_experts, dense = tables.n_experts, tables.n_experts == tables.n_active
     n_queries = out.shape[0]
-    others, left = np.zeros((MEMBERS, n_queries)), np.zeros((MEMBERS, n_queries))
+    per_mass, inactive = np.zeros((MEMBERS, n_queries)), np.zeros((MEMBERS, n_queries))
     weight = np.empty(TILE)
-    last, last_score, wild = tables.last, tables.last_score, tables.wild
-    mass, bar, peak = work.mass, work.bar, work.peak
+    last, last_score, in_logs = tables.last, tables.last_score, tables.in_logs
+    mass, threshold, peak = work.mass, work.threshold, work.peak
     for unit in range(start, stop):
-        before = work.at[0]
+        previous = work.block[0]
         n_members = product_prepare(tables, work, unit)
-        if before >= 0 and before != work.at[0]:
-            _spread_block(tables, before, others, left, out)
-        tile = work.at[1]
-        for inner in range(n_members):
-            first, count = product_locate(tables, unit, inner)
+        if previous >= 0 and previous != work.block[0]:
+            _add_block(tables, previous, per_mass, inactive, out)
+        tile = work.tile[0]
+        for member in range(n_members):
+            first, count = product_locate(tables, unit, member)
             weight[:] = 0.0
             for i in range(count):
                 weight[i] = weights[first + i]
             if not weight.any():
                 continue
             for t in range(n_queries):
-                rest, m = 0.0, mass[inner, t]
-                if wild[t] != 0:
-                    others_, own, rest = _shares_wild(
-                        last, last_score, tile, t, m, peak[inner, t], bar[inner, t], dense, weight
-                    )
+                m, bar, rest = mass[member, t], threshold[member, t], 0.0
+                if in_logs[t] != 0:
+                    part, own, rest = _sums_logs(last, last_score, tile, t, m, peak[member, t], bar, dense, weight)
                 elif dense:
-                    others_, own = _shares(last, tile, t, m, weight)
+                    part, own = _sums_dense(last, tile, t, m, weight)
                 else:
-                    others_, own, rest = _shares_top(last, last_score, tile, t, m, bar[inner, t], weight)
-                others[inner, t] += others_
-                left[inner, t] += rest
+                    part, own, rest = _sums_top(last, last_score, tile, t, m, bar, weight)
+                per_mass[member, t] += part
+                inactive[member, t] += rest
                 out[t, n_experts - 2] += own
-    if work.at[0] >= 0:
-        _spread_block(tables, work.at[0], others, left, out)
+    if work.block[0] >= 0:
+        _add_block(tables, work.block[0], per_mass, inactive, out)

@@ -10,6 +10,7 @@ from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, SPAN, 
 
 @compiled_leaf
 def _add_squares(residual: Floats, n_rows: int, member: int, total: Floats) -> None:
+    """total[member] += sum of residual[row]^2 over the first n_rows rows; residual (SPAN, TILE)."""
     for column in range(0, TILE, STRIP):
         a, b, c, d = load_strip(total, member * TILE + column)
         for row in range(n_rows):
@@ -39,18 +40,19 @@ def mean_square_units(tables: Tables, n: int, start: int, stop: int, out: Floats
 
 @compiled_leaf
 def _can_win(total: Floats, member: int, count: int, best: float) -> bool:
-    able = 0
+    """Whether the sum of some candidate of the member is not above the best sum so far."""
+    n_able = 0
     for i in range(count):
-        able += 1 if total[member, i] <= best else 0
-    return able > 0
+        n_able += 1 if total[member, i] <= best else 0
+    return n_able > 0
 
 
 @compiled
 def least_square_units(tables: Tables, n: int, start: int, stop: int, bound: float) -> tuple[float, int]:
-    """Smallest sum_t residual^2 not above bound, and its candidate; (inf, -1) when all are above.
+    """The smallest sum_t residual[s, t]^2 over the candidates s of units start to stop, and its candidate.
 
-    Exact: a member is left when the sums of all its candidates exceed the best so far, and sums only grow. Of equal
-    sums the smaller candidate wins.
+    (inf, -1) when all sums are above ``bound``. Of equal sums the smaller candidate wins. Once the sums of all
+    candidates of a member exceed the best sum so far, the member is given up; this is exact, because sums only grow.
     """
     work = make_work(tables)
     residual, total = aligned_rows(SPAN, TILE), aligned_rows(MEMBERS, TILE)

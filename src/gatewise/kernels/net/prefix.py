@@ -1,171 +1,196 @@
-"""Sums over the experts of a prefix: one of each factor but the last, and the reference.
+"""Sums over the experts of a prefix of a product net: all experts but the last one (see `product_units`).
 
-Written once per (prefix, observation) and met by every point of the last factor. The experts of a prefix have places
-0 to M-2, the reference last. A table of values holds E, or log E where an observation is wild.
+They are computed once per prefix and observation and serve every point of the last factor. The experts of a prefix
+have places 0 to M-2: the free experts in their order, then the reference. A table of values holds E, or log E at the
+observations where ``in_logs`` is 1.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import NamedTuple, TYPE_CHECKING
 
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
 from gatewise.kernels.compiled import compiled_leaf
-from gatewise.kernels.simd.lanes import choose, fill, larger, load, smaller, store, WIDTH
-from gatewise.kernels.simd.tile import load_strip, store_strip, STRIP, Strip
+from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, smaller, store, WIDTH
+from gatewise.kernels.simd.tile import load_strip, store_strip, STRIP
+from gatewise.kernels.top_k import comes_after
 
 if TYPE_CHECKING:
     from gatewise.kernels.net.product_units import ProductTables, ProductWork
 
-Place = Strip  # eight observations of one place: score, E, E (F_last - F_m), and 1 for the reference
-BELOW_ZERO = -5e-324  # a score of zero, the reference's, exceeds it; no negative one does
+BELOW_ZERO = -5e-324  # the largest number below the reference's score of 0: a score of 0 exceeds it
+
+
+class Place(NamedTuple):
+    """The expert at one place of a prefix, at eight observations.
+
+    score; value: E; lead: E (F_last - F_m); is_reference: 1 or 0.
+    """
+
+    score: Lanes
+    value: Lanes
+    lead: Lanes
+    is_reference: Lanes
 
 
 @compiled_leaf
 def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) -> None:
-    """rows[m] = row of the stacked factors that a prefix, by its number, takes from factor m; the reference is last.
-
-    start, length, rows (M-1,): the reference counts as a factor of length 1.
-    """
+    """rows[m] = the row of the table at place m of the prefix with this number; start, length, rows (M-1,)."""
     for m in range(length.size - 1, -1, -1):
         rows[m] = start[m] + prefix % length[m]
         prefix //= length[m]
 
 
 @compiled_leaf
-def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, inner: int) -> None:
-    """mass, pull, bar, rest and peak of one prefix at every observation."""
-    k, rows = tables.shape[3], work.rows
+def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, member: int) -> None:
+    """Write the sums of one prefix at every observation into the row ``member`` of work: see `ProductWork`."""
+    k, rows = tables.n_active, work.rows
     prefix_rows(tables.start, tables.length, prefix, rows)
     if k > rows.size:
-        _fill_dense(tables.prefix, tables.lead, rows, inner, work.mass, work.pull)
+        _fill_dense(tables.prefix, tables.lead, rows, member, work.mass, work.lead_sum)
     else:
-        _fill_top(tables, work, rows, k, inner)
-    for t in range(tables.wild.size):
-        if tables.wild[t] != 0:
-            _fill_wild(tables, work, rows, k, t, inner)
+        _fill_top(tables, work, rows, k, member)
+    for t in range(tables.in_logs.size):
+        if tables.in_logs[t] != 0:
+            _fill_logs(tables, work, rows, k, t, member)
 
 
 @compiled_leaf
-def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, inner: int) -> None:
-    """Sums over the best k - 1 places, which the last factor's expert joins if it is active, and over the best k."""
+def _fill_dense(values: Floats, lead: Floats, rows: Integers, member: int, mass: Floats, lead_sum: Floats) -> None:
+    """The sums over all places."""
+    n = lead.shape[1]
+    for t in range(n):
+        mass[member, t] = 0.0
+        lead_sum[member, t] = 0.0
+    for m in range(rows.size):
+        row = rows[m]
+        for t in range(n):
+            mass[member, t] += values[row, t]
+            lead_sum[member, t] += values[row, t] * lead[m, t]
+
+
+@compiled_leaf
+def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, member: int) -> None:
+    """The sums over the best k - 1 places, which the last expert joins where it is active.
+
+    Where it is not active, the best k places are: they give the threshold and the residual.
+    """
     width = tables.prefix.shape[1]
     for t in range(0, width, WIDTH):
-        mass, pull = fill(0.0), fill(0.0)
+        mass, lead_sum = fill(0.0), fill(0.0)
         if k > 2:
             _rank_places(tables, rows, k, t, work.best)
             for rank in range(k - 1):
-                place = load_strip(work.best, rank * STRIP)
-                mass, pull = mass + place[1], pull + place[2]
-            last = load_strip(work.best, (k - 1) * STRIP)
+                place = _load_place(work.best, rank)
+                mass, lead_sum = mass + place.value, lead_sum + place.lead
+            kth = _load_place(work.best, k - 1)
         else:
-            last, second = _best_two(tables, rows, t)
+            kth, second = _best_two(tables, rows, t)
             if k == 2:
-                mass, pull, last = last[1], last[2], second
-        at = inner * width + t
+                mass, lead_sum, kth = kth.value, kth.lead, second
+        at = member * width + t
         store(work.mass, at, mass)
-        store(work.pull, at, pull)
-        store(work.bar, at, choose(last[3], 0.5, fill(BELOW_ZERO), last[0]))
-        store(work.rest, at, load(tables.gap, t) + (pull + last[2]) / (mass + last[1]))
+        store(work.lead_sum, at, lead_sum)
+        store(work.threshold, at, choose(kth.is_reference, 0.5, fill(BELOW_ZERO), kth.score))
+        residual = load(tables.last_miss, t) + (lead_sum + kth.lead) / (mass + kth.value)
+        store(work.inactive_residual, at, residual)
 
 
 @compiled_leaf
-def _place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Place:
+def _read_place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Place:
+    """Place m at the eight observations from t on."""
     width = tables.prefix.shape[1]
     at = rows[m] * width + t
     value = load(tables.prefix, at)
-    pull = value * load(tables.lead, m * width + t)
-    return load(tables.prefix_score, at), value, pull, fill(1.0 if m == rows.size - 1 else 0.0)
+    lead = value * load(tables.lead, m * width + t)
+    return Place(load(tables.prefix_score, at), value, lead, fill(1.0 if m == rows.size - 1 else 0.0))
+
+
+@compiled_leaf
+def _load_place(best: Floats, rank: int) -> Place:
+    a, b, c, d = load_strip(best, rank * STRIP)
+    return Place(a, b, c, d)
 
 
 @compiled_leaf
 def _insert(held: Place, new: Place) -> tuple[Place, Place]:
-    """What stays in a rank, held where its score is larger, else new, and what goes on to the next rank."""
-    stays = (
-        larger(new[0], held[0]),
-        choose(held[0], new[0], held[1], new[1]),
-        choose(held[0], new[0], held[2], new[2]),
-        choose(held[0], new[0], held[3], new[3]),
+    """One step of an insertion sort: the place of larger score, which keeps the rank, and the other one.
+
+    Of equal scores the new one keeps the rank.
+    """
+    first = Place(
+        larger(new.score, held.score),
+        choose(held.score, new.score, held.value, new.value),
+        choose(held.score, new.score, held.lead, new.lead),
+        choose(held.score, new.score, held.is_reference, new.is_reference),
     )
-    goes = (
-        smaller(new[0], held[0]),
-        choose(held[0], new[0], new[1], held[1]),
-        choose(held[0], new[0], new[2], held[2]),
-        choose(held[0], new[0], new[3], held[3]),
+    second = Place(
+        smaller(new.score, held.score),
+        choose(held.score, new.score, new.value, held.value),
+        choose(held.score, new.score, new.lead, held.lead),
+        choose(held.score, new.score, new.is_reference, held.is_reference),
     )
-    return stays, goes
+    return first, second
 
 
 @compiled_leaf
 def _best_two(tables: "ProductTables", rows: Integers, t: int) -> tuple[Place, Place]:
-    """The best two places of eight observations from t on, by larger score, then smaller index.
+    """The best two places by the rule of `top_k`, at the eight observations from t on.
 
-    From the last place to the first: an equal one of smaller index comes later and goes before.
+    Places are inserted from the last to the first, so of equal scores the smaller index is the newer one and wins.
     """
-    nobody = fill(-np.inf), fill(0.0), fill(0.0), fill(0.0)
+    nobody = Place(fill(-np.inf), fill(0.0), fill(0.0), fill(0.0))
     first, second = nobody, nobody
     for m in range(rows.size - 1, -1, -1):
-        first, new = _insert(first, _place(tables, rows, m, t))
+        first, new = _insert(first, _read_place(tables, rows, m, t))
         second, new = _insert(second, new)
     return first, second
 
 
 @compiled_leaf
 def _rank_places(tables: "ProductTables", rows: Integers, k: int, t: int, best: Floats) -> None:
-    """The best k places in the same way, into best (k or more, STRIP)."""
+    """best[rank] = the fields of the place of that rank, for the best k places, found as in `_best_two`."""
     for rank in range(k):
         store_strip(best, rank * STRIP, (fill(-np.inf), fill(0.0), fill(0.0), fill(0.0)))
     for m in range(rows.size - 1, -1, -1):
-        new = _place(tables, rows, m, t)
+        new = _read_place(tables, rows, m, t)
         for rank in range(k):
-            stays, new = _insert(load_strip(best, rank * STRIP), new)
-            store_strip(best, rank * STRIP, stays)
+            held, new = _insert(_load_place(best, rank), new)
+            store_strip(best, rank * STRIP, held)
 
 
 @compiled_leaf
-def _fill_wild(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, t: int, inner: int) -> None:
-    """One observation whose tables hold logarithms."""
-    values, wild, lead, active = tables.prefix, tables.wild, tables.lead, work.active
+def _fill_logs(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, t: int, member: int) -> None:
+    """The sums at one observation whose tables hold log E."""
+    values, in_logs, lead, active = tables.prefix, tables.in_logs, tables.lead, work.active
     for m in range(rows.size):
         active[m] = m
     if k <= rows.size:
-        work.bar[inner, t] = best_of(tables.prefix_score, rows, k, t, active)
-        top = peak_of(values, wild, rows, active, k, t)
-        whole, drawn = sums_of(values, wild, lead, rows, active, k, t, top)
-        work.rest[inner, t] = tables.gap[t] + drawn / whole
-    top = peak_of(values, wild, rows, active, k - 1, t)
-    work.peak[inner, t] = top
-    work.mass[inner, t], work.pull[inner, t] = sums_of(values, wild, lead, rows, active, k - 1, t, top)
+        work.threshold[member, t] = best_places(tables.prefix_score, rows, k, t, active)
+        peak = peak_of(values, in_logs, rows, active, k, t)
+        mass, lead_sum = sums_of(values, in_logs, lead, rows, active, k, t, peak)
+        work.inactive_residual[member, t] = tables.last_miss[t] + lead_sum / mass
+    peak = peak_of(values, in_logs, rows, active, k - 1, t)
+    work.peak[member, t] = peak
+    mass, lead_sum = sums_of(values, in_logs, lead, rows, active, k - 1, t, peak)
+    work.mass[member, t], work.lead_sum[member, t] = mass, lead_sum
 
 
 @compiled_leaf
-def _fill_dense(values: Floats, lead: Floats, rows: Integers, inner: int, mass: Floats, pull: Floats) -> None:
-    n = lead.shape[1]
-    for t in range(n):
-        mass[inner, t] = 0.0
-        pull[inner, t] = 0.0
-    for m in range(rows.size):
-        row = rows[m]
-        for t in range(n):
-            mass[inner, t] += values[row, t]
-            pull[inner, t] += values[row, t] * lead[m, t]
+def best_places(scores: Floats, rows: Integers, k: int, t: int, active: Integers) -> float:
+    """active[:k] = the best k places at observation t by the rule of `top_k`; returns the last expert's threshold.
 
-
-@compiled_leaf
-def best_of(scores: Floats, rows: Integers, k: int, t: int, active: Integers) -> float:
-    """active[:k] = the k places of largest score at observation t; what the last factor's score must exceed.
-
-    Larger score first, then smaller index. The last factor's expert is active when its score exceeds the k-th of
-    these, or equals it and the k-th is the reference, the only expert of larger index: then the bar is just below
-    the reference's score. Selections and no branches: which expert is best cannot be foretold.
+    The last expert is active when its score exceeds that of the k-th place. If the k-th place is the reference, the
+    only expert of larger index, then an equal score suffices, and the threshold is just below the reference's score.
+    The loop selects without branches, because a processor cannot predict which expert is the best.
     """
     last, last_place = np.inf, -1
     for rank in range(k):
         best, place = -np.inf, -1
         for m in range(rows.size):
             score = scores[rows[m], t]
-            after = (score < last) | ((score == last) & (m > last_place))
-            take = after & ((score > best) | (place < 0))
+            take = comes_after(score, m, last, last_place) & ((score > best) | (place < 0))
             best = score if take else best
             place = m if take else place
         active[rank] = place
@@ -174,9 +199,9 @@ def best_of(scores: Floats, rows: Integers, k: int, t: int, active: Integers) ->
 
 
 @compiled_leaf
-def peak_of(values: Floats, wild: Integers, rows: Integers, active: Integers, k: int, t: int) -> float:
-    """Largest log E among active[:k] where wild; 0 elsewhere."""
-    if wild[t] == 0:
+def peak_of(values: Floats, in_logs: Integers, rows: Integers, active: Integers, k: int, t: int) -> float:
+    """The largest log E among the places active[:k] where the table holds log E; 0 elsewhere."""
+    if in_logs[t] == 0:
         return 0.0
     peak = -np.inf
     for rank in range(k):
@@ -185,20 +210,20 @@ def peak_of(values: Floats, wild: Integers, rows: Integers, active: Integers, k:
 
 
 @compiled_leaf
-def weight_of(values: Floats, wild: Integers, row: int, t: int, peak: float) -> float:
-    """E in a row of the table; divided by exp(peak) where wild."""
+def scaled_value(values: Floats, in_logs: Integers, row: int, t: int, peak: float) -> float:
+    """E of one row of the table, divided by exp(peak) where the table holds log E."""
     value: float = values[row, t]
-    return value if wild[t] == 0 else math.exp(value - peak)
+    return value if in_logs[t] == 0 else math.exp(value - peak)
 
 
 @compiled_leaf
 def sums_of(
-    values: Floats, wild: Integers, lead: Floats, rows: Integers, active: Integers, k: int, t: int, peak: float
+    values: Floats, in_logs: Integers, lead: Floats, rows: Integers, active: Integers, k: int, t: int, peak: float
 ) -> tuple[float, float]:
-    """Sums of E_m and E_m (F_last - F_m) over active[:k]."""
-    mass, pull = 0.0, 0.0
+    """Sums of E_m and of E_m (F_last - F_m) over the places active[:k], scaled as in `scaled_value`."""
+    mass, lead_sum = 0.0, 0.0
     for rank in range(k):
-        weight = weight_of(values, wild, rows[active[rank]], t, peak)
-        mass += weight
-        pull += weight * lead[active[rank], t]
-    return mass, pull
+        value = scaled_value(values, in_logs, rows[active[rank]], t, peak)
+        mass += value
+        lead_sum += value * lead[active[rank], t]
+    return mass, lead_sum

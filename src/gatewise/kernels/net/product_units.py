@@ -1,13 +1,15 @@
-"""Candidates of a product net: one factor of scores per free expert, every combination a candidate.
+"""Candidates of a product net: every combination of one point per factor, with one factor for each free expert.
 
-Candidate s = (i_1, ..., i_{M-1}) in C order, the last factor fastest; expert M is the reference with score 0. With
-E_m = phi(score_m) / phi(0), and D, H the sums of E_m and E_m (F_last - F_m) over the experts of all factors but the
-last and the reference, the residual of a candidate at one observation is
+Candidate s = (i_1, ..., i_{M-1}) takes point i_m of factor m; candidates are in C order, the last factor fastest.
+Expert M is the reference, with score 0; "the last expert" below is expert M-1, whose scores are the last factor.
+With E_m = phi(score_m) / phi(0), let D be the sum of E_m and H the sum of E_m (F_last - F_m) over all experts but the
+last one. The residual of a candidate at one observation is
 
     y - sum_m g_m F_m = (y - F_last) + H / (D + E_last),
 
-where D and H belong to the prefix (i_1, ..., i_{M-2}) and E_last to i_{M-1}: no exponential, no array S x n.
-An observation where E is too far from 1 for that is "wild": there the tables hold logarithms.
+where D and H belong to the prefix (i_1, ..., i_{M-2}) and E_last to the point i_{M-1}. A candidate thus needs no
+exponential, and no array of size S x n is made. At an observation where some E is too large or too small for that,
+the tables hold log E.
 """
 
 from typing import NamedTuple
@@ -23,13 +25,17 @@ from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, store_
 
 
 class ProductTables(NamedTuple):
-    """What the kernels read about a product net; T tiles of the last factor, n observations, M experts.
+    """What the kernels read about a product net, for n observations; N is n rounded up to a multiple of eight.
 
-    last (T, n, TILE): E, or log E where wild; last_score: the scores alike, empty when every expert is active;
-    prefix (rows, N) and prefix_score: the same for the points of the other factors, one factor after another, and the
-    reference, N being n filled up to whole lanes; start, length (M-1,): where a factor's rows begin, and how many;
-    gap (N,): y - F_last; lead (M-1, N): F_last - F_m for the experts of those factors and the reference;
-    wild (n,): 1 or 0; shape (4,): length of the last factor, number of prefixes, M, K.
+    last (T, n, TILE): E of the points of the last factor in T tiles, or log E where ``in_logs`` is 1.
+    last_score: their scores in the same layout; empty when every expert is active.
+    prefix (rows, N), prefix_score: the same for the points of the other factors, one factor below the other, and for
+    the reference in the last row.
+    start, length (M-1,): the first row and the number of rows of each of those factors; the reference is one of them.
+    last_miss (N,): y - F_last.
+    lead (M-1, N): F_last - F_m for the experts of those factors.
+    in_logs (n,): 1 at the observations where the tables hold log E, else 0.
+    last_size: the number of points of the last factor; n_prefixes: the number of prefixes; n_experts: M; n_active: K.
     """
 
     last: Floats
@@ -38,26 +44,33 @@ class ProductTables(NamedTuple):
     prefix_score: Floats
     start: Integers
     length: Integers
-    gap: Floats
+    last_miss: Floats
     lead: Floats
-    wild: Integers
-    shape: Integers
+    in_logs: Integers
+    last_size: int
+    n_prefixes: int
+    n_experts: int
+    n_active: int
 
 
 class ProductWork(NamedTuple):
-    """Sums over the experts of a few neighbouring prefixes, (MEMBERS, N) each, and what they belong to.
+    """Sums over the experts of a block of neighbouring prefixes, (MEMBERS, N) each, and room for computing them.
 
-    mass: D; pull: H; bar: the score that the last factor's expert must exceed to be active; rest: the residual when
-    it is not; peak: the logarithm subtracted in D and H where wild; at: block of prefixes, tile. The others are room
-    for `prefix`: rows and active (M-1,), best (M-1, STRIP).
+    mass, lead_sum: D and H, over the experts that are active together with the last one.
+    threshold: the score that the last expert must exceed to be active.
+    inactive_residual: the residual where the last expert is not active.
+    peak: the logarithm that was subtracted in D and H where the tables hold log E.
+    block, tile (1,): the block of prefixes and the tile of the last factor that are prepared; -1 at first.
+    rows, active (M-1,), best (M-1, STRIP): room for `prefix`.
     """
 
     mass: Floats
-    pull: Floats
-    bar: Floats
-    rest: Floats
+    lead_sum: Floats
+    threshold: Floats
+    inactive_residual: Floats
     peak: Floats
-    at: Integers
+    block: Integers
+    tile: Integers
     rows: Integers
     active: Integers
     best: Floats
@@ -65,24 +78,26 @@ class ProductWork(NamedTuple):
 
 @compiled
 def product_work(tables: ProductTables) -> ProductWork:
-    n, n_places = tables.gap.size, tables.length.size
+    """Work space for the units of a product net."""
+    n, n_places = tables.last_miss.size, tables.length.size
     return ProductWork(
-        aligned_rows(MEMBERS, n),
-        aligned_rows(MEMBERS, n),
-        aligned_rows(MEMBERS, n),
-        aligned_rows(MEMBERS, n),
-        aligned_rows(MEMBERS, n),
-        np.full(2, -1, np.int64),
-        np.empty(n_places, np.int64),
-        np.empty(n_places, np.int64),
-        aligned_rows(n_places, STRIP),
+        mass=aligned_rows(MEMBERS, n),
+        lead_sum=aligned_rows(MEMBERS, n),
+        threshold=aligned_rows(MEMBERS, n),
+        inactive_residual=aligned_rows(MEMBERS, n),
+        peak=aligned_rows(MEMBERS, n),
+        block=np.full(1, -1, np.int64),
+        tile=np.full(1, -1, np.int64),
+        rows=np.empty(n_places, np.int64),
+        active=np.empty(n_places, np.int64),
+        best=aligned_rows(n_places, STRIP),
     )
 
 
 @compiled_leaf
 def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, int]:
-    """First candidate and number of candidates of a member of a unit: neighbouring prefixes, one tile."""
-    n_tiles, width = tables.last.shape[0], tables.shape[0]
+    """First candidate and number of candidates of a member: one prefix of the unit's block, one tile."""
+    n_tiles, width = tables.last.shape[0], tables.last_size
     block = unit // n_tiles
     tile = unit - block * n_tiles
     return (block * MEMBERS + member) * width + tile * TILE, min(TILE, width - tile * TILE)
@@ -90,15 +105,15 @@ def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, 
 
 @compiled_leaf
 def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
-    """Bring the sums of the unit's prefixes into work; how many there are."""
+    """Bring the sums of the unit's prefixes into work; returns the number of its members."""
     n_tiles = tables.last.shape[0]
     block = unit // n_tiles
-    n_members: int = min(MEMBERS, tables.shape[1] - block * MEMBERS)
-    if work.at[0] != block:
+    n_members: int = min(MEMBERS, tables.n_prefixes - block * MEMBERS)
+    if work.block[0] != block:
         for member in range(n_members):
             fill_prefix(tables, work, block * MEMBERS + member, member)
-        work.at[0] = block
-    work.at[1] = unit - block * n_tiles
+        work.block[0] = block
+    work.tile[0] = unit - block * n_tiles
     return n_members
 
 
@@ -107,68 +122,71 @@ def product_residuals(
     tables: ProductTables, work: ProductWork, member: int, start: int, stop: int, out: Floats
 ) -> None:
     """out[t - start, i] = y_t - (prediction of candidate i of the member) at observations start to stop."""
-    tile, n = work.at[1], tables.wild.size
-    mass, pull, bar, rest = work.mass, work.pull, work.bar, work.rest
-    dense = tables.shape[2] == tables.shape[3]
+    tile, n = work.tile[0], tables.in_logs.size
+    mass, lead_sum, threshold, inactive = work.mass, work.lead_sum, work.threshold, work.inactive_residual
+    dense = tables.n_experts == tables.n_active
     for t in range(start, stop):
         at, row = (tile * n + t) * TILE, (t - start) * TILE
-        if tables.wild[t] != 0:
-            _mix_wild(tables, work, member, t, t - start, out)
+        if tables.in_logs[t] != 0:
+            _mix_logs(tables, work, member, t, t - start, out)
         elif dense:
-            left, right = _mix(tables.last, at, tables.gap[t], mass[member, t], pull[member, t])
+            left, right = _mix(tables.last, at, tables.last_miss[t], mass[member, t], lead_sum[member, t])
             store_strip(out, row, left)
             store_strip(out, row + STRIP, right)
         else:
-            left, right = _mix(tables.last, at, tables.gap[t], mass[member, t], pull[member, t])
-            store_strip(out, row, _active(tables.last_score, at, bar[member, t], left, rest[member, t]))
-            store_strip(
-                out, row + STRIP, _active(tables.last_score, at + STRIP, bar[member, t], right, rest[member, t])
-            )
+            left, right = _mix(tables.last, at, tables.last_miss[t], mass[member, t], lead_sum[member, t])
+            bar, other = threshold[member, t], inactive[member, t]
+            store_strip(out, row, _where_active(tables.last_score, at, bar, left, other))
+            store_strip(out, row + STRIP, _where_active(tables.last_score, at + STRIP, bar, right, other))
 
 
 @compiled_leaf
-def _mix(last: Floats, at: int, gap: float, mass: float, pull: float) -> tuple[Strip, Strip]:
-    """gap + pull / (mass + E) for the tile of E that starts at ``at``, with one division for eight.
+def _mix(last: Floats, at: int, last_miss: float, mass: float, lead_sum: float) -> tuple[Strip, Strip]:
+    """last_miss + lead_sum / (mass + E) for the tile of E that starts at place ``at``, with one division for eight.
 
-    Divisions are the dearest part of the whole library. 1 / a = b / (a b), and so on; the product of eight stays in
-    range because E does. A candidate's last bit thus depends on its neighbours in the tile.
+    Divisions cost more than anything else in the sweeps. From the one quotient 1 / (a b) come 1 / a = b / (a b) and
+    1 / b = a / (a b), and in the same way all eight from the product of eight, which stays in range because E does.
+    The last bit of a candidate's residual therefore depends on its neighbours in the tile.
     """
     a, b, c, d = load_strip(last, at)
     e, f, g, h = load_strip(last, at + STRIP)
     a, b, c, d, e, f, g, h = a + mass, b + mass, c + mass, d + mass, e + mass, f + mass, g + mass, h + mass
     ab, cd, ef, gh = a * b, c * d, e * f, g * h
     abcd, efgh = ab * cd, ef * gh
-    whole = pull / (abcd * efgh)
+    whole = lead_sum / (abcd * efgh)
     left, right = whole * efgh, whole * abcd
     one, two, three, four = left * cd, left * ab, right * gh, right * ef
     return (
-        (one * b + gap, one * a + gap, two * d + gap, two * c + gap),
-        (three * f + gap, three * e + gap, four * h + gap, four * g + gap),
+        (one * b + last_miss, one * a + last_miss, two * d + last_miss, two * c + last_miss),
+        (three * f + last_miss, three * e + last_miss, four * h + last_miss, four * g + last_miss),
     )
 
 
 @compiled_leaf
-def _active(score: Floats, at: int, bar: float, x: Strip, rest: float) -> Strip:
-    """x where the last factor's expert is among the best K, else the residual of the others alone."""
+def _where_active(score: Floats, at: int, threshold: float, x: Strip, inactive_residual: float) -> Strip:
+    """x where the last expert is among the best K, else the residual of the other experts alone."""
     a, b, c, d = load_strip(score, at)
     return (
-        choose(a, bar, x[0], rest),
-        choose(b, bar, x[1], rest),
-        choose(c, bar, x[2], rest),
-        choose(d, bar, x[3], rest),
+        choose(a, threshold, x[0], inactive_residual),
+        choose(b, threshold, x[1], inactive_residual),
+        choose(c, threshold, x[2], inactive_residual),
+        choose(d, threshold, x[3], inactive_residual),
     )
 
 
 @compiled_leaf
-def _mix_wild(tables: ProductTables, work: ProductWork, member: int, t: int, row: int, out: Floats) -> None:
-    """The same from logarithms: of the prefix's peak and the last expert's value, the larger is subtracted."""
-    tile, dense = work.at[1], tables.shape[2] == tables.shape[3]
-    gap, mass, pull, peak = tables.gap[t], work.mass[member, t], work.pull[member, t], work.peak[member, t]
+def _mix_logs(tables: ProductTables, work: ProductWork, member: int, t: int, row: int, out: Floats) -> None:
+    """The residuals of a tile at an observation whose tables hold log E.
+
+    Numerator and denominator of H / (D + E) are divided by the larger of exp(peak) and E, so nothing overflows.
+    """
+    tile, dense = work.tile[0], tables.n_experts == tables.n_active
+    miss, mass, lead_sum = tables.last_miss[t], work.mass[member, t], work.lead_sum[member, t]
     for i in range(TILE):
-        above = tables.last[tile, t, i] - peak
+        above = tables.last[tile, t, i] - work.peak[member, t]
         small = exp_nonpositive(-abs(above))
         a = small if above > 0.0 else 1.0
         b = 1.0 if above > 0.0 else small
-        out[row, i] = gap + pull * a / (mass * a + b)
-        if not dense and tables.last_score[tile, t, i] <= work.bar[member, t]:
-            out[row, i] = work.rest[member, t]
+        out[row, i] = miss + lead_sum * a / (mass * a + b)
+        if not dense and tables.last_score[tile, t, i] <= work.threshold[member, t]:
+            out[row, i] = work.inactive_residual[member, t]

@@ -1,4 +1,7 @@
-"""Residuals laid out (candidate, observation): for a few candidates, or block by block for a user's density."""
+"""Residuals as rows over the observations: of a few candidates, or of all, block by block.
+
+The sweeps have no need of them. They serve noise densities of the user's own, which are no compiled functions.
+"""
 
 from collections.abc import Iterator
 
@@ -18,10 +21,10 @@ BLOCK = 2_000_000  # residuals held at a time
 def _residual_members(
     tables: Tables, start: int, stop: int, per_unit: int, out: Floats, candidates: Integers
 ) -> None:
-    """out[lane] = residuals over time, candidates[lane] = the candidate or -1; lanes of members start to stop.
+    """Residuals of the candidates of members start to stop, one row for each of the TILE places of a member.
 
-    Members are counted through the units, ``per_unit`` in each; out (TILE * (stop - start), n),
-    candidates (TILE * (stop - start),).
+    Members are numbered through all units, ``per_unit`` in each. candidates (TILE * (stop - start),): the candidate
+    at each place, or -1 if there is none; out (TILE * (stop - start), n): its residuals.
     """
     n = out.shape[1]
     work = make_work(tables)
@@ -43,11 +46,11 @@ def _residual_members(
 
 
 def residual_blocks(tables: Tables) -> Iterator[tuple[Integers, Floats]]:
-    """Blocks (candidates (B,), residuals (B, n)) that together hold every candidate once."""
+    """Yields (candidates (B,), residuals (B, n)); every candidate is in one of these blocks."""
     n, n_members = count_rows(tables), count_units(tables) * _per_unit(tables)
     step = max(1, BLOCK // (TILE * max(n, 1)))
     for start in range(0, n_members, step):
-        candidates, out = _lanes(tables, start, min(start + step, n_members))
+        candidates, out = _places(tables, start, min(start + step, n_members))
         kept = candidates >= 0
         yield candidates[kept], out[kept]
 
@@ -58,26 +61,27 @@ def residual_rows(tables: Tables, candidates: Integers) -> Floats:
     for place, candidate in enumerate(candidates):
         unit, member = home_of(tables, int(candidate))
         number = unit * _per_unit(tables) + member
-        found, out = _lanes(tables, number, number + 1)
+        found, out = _places(tables, number, number + 1)
         rows[place] = out[np.flatnonzero(found == candidate)[0]]
     return rows
 
 
 def home_of(tables: Tables, candidate: int) -> tuple[int, int]:
-    """The unit that holds a candidate, and the member of it."""
+    """The unit and the member that hold a candidate."""
     if not isinstance(tables, ProductTables):
         return candidate // TILE, 0
-    prefix, point = divmod(candidate, int(tables.shape[0]))
+    prefix, point = divmod(candidate, tables.last_size)
     block, member = divmod(prefix, MEMBERS)
     return block * len(tables.last) + point // TILE, member
 
 
 def _per_unit(tables: Tables) -> int:
-    """The most members that a unit has."""
+    """The largest number of members of a unit."""
     return MEMBERS if isinstance(tables, ProductTables) else 1
 
 
-def _lanes(tables: Tables, start: int, stop: int) -> tuple[Integers, Floats]:
+def _places(tables: Tables, start: int, stop: int) -> tuple[Integers, Floats]:
+    """Candidates and residuals of the places of members start to stop, see `_residual_members`."""
     candidates = np.empty(TILE * (stop - start), dtype=np.int64)
     out = np.empty((candidates.size, count_rows(tables)))
     _residual_members(tables, start, stop, _per_unit(tables), out, candidates)

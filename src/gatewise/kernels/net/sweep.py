@@ -1,10 +1,12 @@
-"""Bayesian updating over time for every candidate, in log space; the two sweeps of `alg:general`.
+"""AFTER, compiled: the weights of every candidate over time, in log space; the two sweeps of `alg:general`.
 
-The log weight of a candidate before observation t is its log prior plus the log densities of its residuals before t.
-The first sweep sums the weights and the weighted residuals at every t, the second averages each weight over time.
-Where the log weights of a whole strip are sure to lie below a lower bound of log Z_t by the margin, at a few
-observations in a row, the strip is quiet: its exponentials are not taken. Its log weights are still updated, so it
-wakes as soon as the data ask for it.
+The log weight log w of a candidate before observation t is its log prior plus the log densities of its residuals
+before t, and Z_t is the sum of all weights w before t. The first sweep adds up the weights and the weighted residuals
+at every t. The second sweep averages each normalised weight over time.
+
+Most candidates soon have negligible weights, and their exponentials need not be computed. The candidates of a strip
+are skipped for LOOK observations when their log weights are certain to stay below a lower bound of log Z_t by a given
+margin during these observations. Their log weights are still updated, so they return as soon as the data favour them.
 """
 
 import math
@@ -21,205 +23,240 @@ from gatewise.kernels.simd.elementary import exp_lanes
 from gatewise.kernels.simd.lanes import any_above, Lanes, larger, largest, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, SPAN, store_strip, STRIP, Strip, TILE
 
-RISE = 8.0  # how far log weights may exceed the reference before it is raised
-LOOK = 8  # observations for which a strip is quiet, or is not
+HEADROOM = 8.0  # how far log weights may exceed the lower bound of log Z before the bound is raised
+LOOK = 8  # observations for which a strip is skipped, or is not
 
 
-class Setting(NamedTuple):
-    """What turns residuals into weights: scales sigma (S,) or (1,); log_prior (S,), or empty for the constant flat;
-    the noise's code and df; how far below log Z a weight is not summed."""
+class WeightRule(NamedTuple):
+    """What turns residuals into weights.
+
+    sigma (S,) or (1,): the scale of every candidate, or one for all; log_prior (S,), or empty: then every candidate's
+    log prior is flat_prior; noise, df: the code of the noise family in `loss_kinds` and the degrees of freedom of
+    Student t; margin: weights that are below Z by this much, in logarithms, need not be summed.
+    """
 
     sigma: Floats
     log_prior: Floats
-    flat: float
-    code: int
+    flat_prior: float
+    noise: int
     df: float
     margin: float
 
 
-class Unit(NamedTuple):
-    """The members of one unit, (MEMBERS, TILE) each: log weights, constants of the noise, sums over time.
+class UnitState(NamedTuple):
+    """The candidates of one unit during a sweep, (MEMBERS, TILE) each unless said otherwise.
 
-    rise (MEMBERS,): the margin and the most that a log weight gains during LOOK observations; residual (SPAN, TILE).
+    log_weight; scale, offset: the constants of the candidate's noise density (`density`); total: its weights summed
+    over time; skip_below (MEMBERS,): how far below log Z a log weight must be for the strip to be skipped, which is
+    the margin plus the most that a log weight can gain during LOOK observations; residual (SPAN, TILE): residuals of
+    one member at the current observations.
     """
 
     log_weight: Floats
     scale: Floats
     offset: Floats
     total: Floats
-    rise: Floats
+    skip_below: Floats
     residual: Floats
 
 
-class Sums(NamedTuple):
-    """What the first sweep adds up before each of n observations and after the last.
+class SweepSums(NamedTuple):
+    """The sums of the first sweep before each of n observations and after the last one.
 
-    reference (n + 1,): r_t, given as a lower bound of log Z_t; mass (n + 1, WIDTH): partial sums of
-    exp(log w - r_t - RISE); weighted alike: the same times the residual.
+    bound (n + 1,): b_t, a lower bound of log Z_t, which is raised when a log weight exceeds it by HEADROOM;
+    mass (n + 1, WIDTH): eight partial sums of exp(log w - b_t - HEADROOM); weighted (n + 1, WIDTH): the same sums
+    with each term times the residual.
     """
 
-    reference: Floats
+    bound: Floats
     mass: Floats
     weighted: Floats
 
 
 @compiled
-def make_unit() -> Unit:
-    return Unit(
-        aligned_rows(MEMBERS, TILE),
-        aligned_rows(MEMBERS, TILE),
-        aligned_rows(MEMBERS, TILE),
-        aligned_rows(MEMBERS, TILE),
-        np.empty(MEMBERS),
-        aligned_rows(SPAN, TILE),
+def _make_state() -> UnitState:
+    return UnitState(
+        log_weight=aligned_rows(MEMBERS, TILE),
+        scale=aligned_rows(MEMBERS, TILE),
+        offset=aligned_rows(MEMBERS, TILE),
+        total=aligned_rows(MEMBERS, TILE),
+        skip_below=np.empty(MEMBERS),
+        residual=aligned_rows(SPAN, TILE),
     )
 
 
 @compiled_leaf
 def _open_member(
-    setting: Setting, standard: tuple[float, float], first: int, count: int, member: int, unit: Unit
+    rule: WeightRule, standard: tuple[float, float], first: int, count: int, member: int, state: UnitState
 ) -> None:
-    """Prior log weights and the noise's constants of a member; lanes beyond count weigh nothing."""
+    """Set the log weights of a member's candidates to their priors, and the constants of their noise.
+
+    first, count: the member's candidates; places beyond count get weight 0. standard: from `standard_noise`.
+    """
     for i in range(TILE):
-        unit.log_weight[member, i] = -np.inf
+        state.log_weight[member, i] = -np.inf
     for i in range(count):
-        unit.log_weight[member, i] = setting.log_prior[first + i] if setting.log_prior.size > 0 else setting.flat
-    set_noise(standard, setting.sigma, first, count, member, unit.scale, unit.offset)
-    unit.rise[member] = setting.margin + LOOK * max(0.0, _largest(unit.offset, member * TILE))
+        prior = rule.log_prior[first + i] if rule.log_prior.size > 0 else rule.flat_prior
+        state.log_weight[member, i] = prior
+    set_noise(standard, rule.sigma, first, count, member, state.scale, state.offset)
+    state.skip_below[member] = rule.margin + LOOK * max(0.0, _largest(state.offset, member * TILE))
 
 
 @compiled_leaf
 def _peak(x: Strip) -> Lanes:
+    """The largest of four numbers, in each of eight lanes."""
     return larger(larger(x[0], x[1]), larger(x[2], x[3]))
 
 
 @compiled_leaf
 def _largest(array: Floats, at: int) -> float:
-    """The largest number of a tile, from position at on."""
+    """The largest number of the tile that starts at place ``at``."""
     top: float = largest(larger(_peak(load_strip(array, at)), _peak(load_strip(array, at + STRIP))))
     return top
 
 
 @compiled_leaf
-def _lowest(reference: Floats, start: int, stop: int) -> float:
+def _lowest(bound: Floats, start: int, stop: int) -> float:
+    """min of bound[start:stop]."""
     low = np.inf
     for t in range(start, stop):
-        low = min(low, reference[t])
+        low = min(low, bound[t])
     return low
 
 
 @compiled_leaf
 def _exp_strip(w: Strip, top: float) -> Strip:
+    """exp(w - top)."""
     return exp_lanes(w[0] - top), exp_lanes(w[1] - top), exp_lanes(w[2] - top), exp_lanes(w[3] - top)
 
 
 @compiled_leaf
 def _sums(e: Strip, r: Strip) -> tuple[Lanes, Lanes]:
-    """e and e r, each added up to eight partial sums."""
+    """Eight partial sums of e and eight of e r."""
     return (e[0] + e[1]) + (e[2] + e[3]), (e[0] * r[0] + e[1] * r[1]) + (e[2] * r[2] + e[3] * r[3])
 
 
 @compiled_leaf
-def _raise_reference(top: float, t: int, sums: Sums) -> None:
-    """Move the reference at t and rescale the sums taken so far."""
-    factor = math.exp(sums.reference[t] - top)
-    sums.reference[t] = top
+def _rescale_sums(top: float, t: int, sums: SweepSums) -> None:
+    """Replace the lower bound of log Z_t by a larger one, ``top``, and rescale the sums that were taken with it."""
+    factor = math.exp(sums.bound[t] - top)
+    sums.bound[t] = top
     store(sums.mass, t * WIDTH, load(sums.mass, t * WIDTH) * factor)
     store(sums.weighted, t * WIDTH, load(sums.weighted, t * WIDTH) * factor)
 
 
 @compiled_leaf
-def _add_strip(w: Strip, r: Strip, t: int, sums: Sums) -> None:
-    """Add weights exp(w) and weighted residuals to the sums at t; what is above the reference first becomes it."""
-    mass, weighted = _sums(_exp_strip(w, sums.reference[t] + RISE), r)
+def _add_strip(w: Strip, r: Strip, t: int, sums: SweepSums) -> None:
+    """Add the weights exp(w) of a strip, and the weights times the residuals r, to the sums at observation t.
+
+    If the weights exceed the lower bound of Z_t by more than the headroom, the bound is first raised to the largest.
+    """
+    mass, weighted = _sums(_exp_strip(w, sums.bound[t] + HEADROOM), r)
     if any_above(mass, 1.0):
-        _raise_reference(largest(_peak(w)), t, sums)
-        mass, weighted = _sums(_exp_strip(w, sums.reference[t] + RISE), r)
+        _rescale_sums(largest(_peak(w)), t, sums)
+        mass, weighted = _sums(_exp_strip(w, sums.bound[t] + HEADROOM), r)
     store(sums.mass, t * WIDTH, load(sums.mass, t * WIDTH) + mass)
     store(sums.weighted, t * WIDTH, load(sums.weighted, t * WIDTH) + weighted)
 
 
 @compiled_leaf
-def _sweep_member(setting: Setting, unit: Unit, member: int, begin: int, end: int, sums: Sums, until: int) -> int:
-    """Pass a member through observations begin to end, whose residuals are there; the time it was last not quiet."""
+def _sweep_member(
+    rule: WeightRule, state: UnitState, member: int, begin: int, end: int, sums: SweepSums, until: int
+) -> int:
+    """Add one member's terms at observations begin to end to the sums, and update its log weights.
+
+    Its residuals at these observations must be in state.residual. Returns the end of the last stretch of observations
+    at which some strip of it was not skipped; ``until`` is what this function returned for earlier observations.
+    """
     for look in range(begin, end, LOOK):
         stop = min(look + LOOK, end)
-        bar = _lowest(sums.reference, look, stop) - unit.rise[member]
+        bar = _lowest(sums.bound, look, stop) - state.skip_below[member]
         for column in range(0, TILE, STRIP):
             at = member * TILE + column
-            w, z, o = load_strip(unit.log_weight, at), load_strip(unit.scale, at), load_strip(unit.offset, at)
+            w, z, o = load_strip(state.log_weight, at), load_strip(state.scale, at), load_strip(state.offset, at)
             if any_above(_peak(w), bar):
                 until = stop
                 for t in range(look, stop):
-                    r = load_strip(unit.residual, (t - begin) * TILE + column)
+                    r = load_strip(state.residual, (t - begin) * TILE + column)
                     _add_strip(w, r, t, sums)
-                    w = add_log_density(setting.code, setting.df, w, r, z, o)
+                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
             else:
                 for t in range(look, stop):
-                    r = load_strip(unit.residual, (t - begin) * TILE + column)
-                    w = add_log_density(setting.code, setting.df, w, r, z, o)
-            store_strip(unit.log_weight, at, w)
+                    r = load_strip(state.residual, (t - begin) * TILE + column)
+                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+            store_strip(state.log_weight, at, w)
     return until
 
 
 @compiled
 def sweep_units(
-    tables: Tables, start: int, stop: int, setting: Setting, sums: Sums, log_weights: Floats, until: Integers
+    tables: Tables, start: int, stop: int, rule: WeightRule, sums: SweepSums, log_weights: Floats, until: Integers
 ) -> None:
-    """Sums over the candidates of units start to stop before each observation, and their final log weights.
+    """The first sweep over the candidates of units start to stop: add their terms to ``sums``.
 
-    log_weights (S,); until (units, MEMBERS): the time from which on a member is quiet.
+    Writes log_weights (S,), the log weights after the last observation, and until (units, MEMBERS): from this
+    observation on, all candidates of the member were skipped.
     """
-    n = sums.reference.size - 1
-    work, unit, standard = make_work(tables), make_unit(), standard_noise(setting.code, setting.df)
-    for number in range(start, stop):
-        n_members = prepare(tables, work, number)
+    n = sums.bound.size - 1
+    work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
+    for unit in range(start, stop):
+        n_members = prepare(tables, work, unit)
         for member in range(n_members):
-            first, count = locate(tables, number, member)
-            _open_member(setting, standard, first, count, member, unit)
+            first, count = locate(tables, unit, member)
+            _open_member(rule, standard, first, count, member, state)
         for begin in range(0, n, SPAN):
             end = min(begin + SPAN, n)
             for member in range(n_members):
-                residuals(tables, work, member, begin, end, unit.residual)
-                until[number, member] = _sweep_member(setting, unit, member, begin, end, sums, until[number, member])
+                residuals(tables, work, member, begin, end, state.residual)
+                until[unit, member] = _sweep_member(rule, state, member, begin, end, sums, until[unit, member])
         for member in range(n_members):
             for at in range(member * TILE, (member + 1) * TILE, STRIP):
-                w = load_strip(unit.log_weight, at)
-                if any_above(_peak(w), sums.reference[n] - setting.margin):
+                w = load_strip(state.log_weight, at)
+                if any_above(_peak(w), sums.bound[n] - rule.margin):
                     _add_strip(w, w, n, sums)
-            first, count = locate(tables, number, member)
+            first, count = locate(tables, unit, member)
             for i in range(count):
-                log_weights[first + i] = unit.log_weight[member, i]
+                log_weights[first + i] = state.log_weight[member, i]
 
 
 @compiled_leaf
-def _add_weights(total: Strip, w: Strip, top: float, share: float) -> Strip:
-    """total + exp(w - top) share."""
+def _add_weights(total: Strip, w: Strip, top: float, inverse_mass: float) -> Strip:
+    """total + exp(w - top) * inverse_mass."""
     e = _exp_strip(w, top)
-    return total[0] + e[0] * share, total[1] + e[1] * share, total[2] + e[2] * share, total[3] + e[3] * share
+    return (
+        total[0] + e[0] * inverse_mass,
+        total[1] + e[1] * inverse_mass,
+        total[2] + e[2] * inverse_mass,
+        total[3] + e[3] * inverse_mass,
+    )
 
 
 @compiled_leaf
-def _mean_member(setting: Setting, unit: Unit, member: int, begin: int, end: int, top: Floats, share: Floats) -> None:
-    """Pass a member through observations begin to end and add its weights before each to the totals."""
+def _mean_member(
+    rule: WeightRule, state: UnitState, member: int, begin: int, end: int, top: Floats, inverse_mass: Floats
+) -> None:
+    """Add a member's weights before each of the observations begin to end to its totals, and update its log weights.
+
+    Its residuals at these observations must be in state.residual.
+    """
     for look in range(begin, end, LOOK):
         stop = min(look + LOOK, end)
-        bar = _lowest(top, look, stop) - unit.rise[member]
+        bar = _lowest(top, look, stop) - state.skip_below[member]
         for column in range(0, TILE, STRIP):
             at = member * TILE + column
-            w, z, o = load_strip(unit.log_weight, at), load_strip(unit.scale, at), load_strip(unit.offset, at)
+            w, z, o = load_strip(state.log_weight, at), load_strip(state.scale, at), load_strip(state.offset, at)
             if any_above(_peak(w), bar):
-                total = load_strip(unit.total, at)
+                total = load_strip(state.total, at)
                 for t in range(look, stop):
-                    total = _add_weights(total, w, top[t], share[t])
-                    r = load_strip(unit.residual, (t - begin) * TILE + column)
-                    w = add_log_density(setting.code, setting.df, w, r, z, o)
-                store_strip(unit.total, at, total)
+                    total = _add_weights(total, w, top[t], inverse_mass[t])
+                    r = load_strip(state.residual, (t - begin) * TILE + column)
+                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+                store_strip(state.total, at, total)
             else:
                 for t in range(look, stop):
-                    r = load_strip(unit.residual, (t - begin) * TILE + column)
-                    w = add_log_density(setting.code, setting.df, w, r, z, o)
-            store_strip(unit.log_weight, at, w)
+                    r = load_strip(state.residual, (t - begin) * TILE + column)
+                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+            store_strip(state.log_weight, at, w)
 
 
 @compiled
@@ -227,58 +264,60 @@ def mean_weights_units(
     tables: Tables,
     start: int,
     stop: int,
-    setting: Setting,
+    rule: WeightRule,
     top: Floats,
-    share: Floats,
+    inverse_mass: Floats,
     until: Integers,
     edges: Integers,
     out: Floats,
 ) -> None:
-    """out[j, s] = mean over edges[j] <= t < edges[j + 1] of the weight of candidate s before observation t.
+    """The second sweep: out[j, s] = mean over edges[j] <= t < edges[j + 1] of the weight of candidate s before t.
 
-    The weight is exp(log w - top) share, both (n + 1,), top a lower bound of log Z near the log weights, so that no
-    digit is lost; until (units, MEMBERS) from `sweep_units`; edges (segments + 1,); out (segments, S).
+    It is taken over the candidates of units start to stop. The normalised weight before t is
+    exp(log w - top[t]) * inverse_mass[t], where Z_t = exp(top[t]) / inverse_mass[t] and top is near log Z, so that no
+    digit is lost. top, inverse_mass (n + 1,); until (units, MEMBERS) from `sweep_units`; edges (segments + 1,);
+    out (segments, S).
     """
-    work, unit, standard = make_work(tables), make_unit(), standard_noise(setting.code, setting.df)
-    for number in range(start, stop):
-        n_members, last = prepare(tables, work, number), 0
+    work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
+    for unit in range(start, stop):
+        n_members, last = prepare(tables, work, unit), 0
         for member in range(n_members):
-            first, count = locate(tables, number, member)
-            _open_member(setting, standard, first, count, member, unit)
-            last = max(last, until[number, member])
+            first, count = locate(tables, unit, member)
+            _open_member(rule, standard, first, count, member, state)
+            last = max(last, until[unit, member])
         for j in range(edges.size - 1):
-            unit.total[:] = 0.0
+            state.total[:] = 0.0
             for begin in range(edges[j], min(edges[j + 1], last), SPAN):
                 for member in range(n_members):
-                    end = min(begin + SPAN, edges[j + 1], until[number, member])
+                    end = min(begin + SPAN, edges[j + 1], until[unit, member])
                     if begin < end:
-                        residuals(tables, work, member, begin, end, unit.residual)
-                        _mean_member(setting, unit, member, begin, end, top, share)
+                        residuals(tables, work, member, begin, end, state.residual)
+                        _mean_member(rule, state, member, begin, end, top, inverse_mass)
             for member in range(n_members):
-                first, count = locate(tables, number, member)
+                first, count = locate(tables, unit, member)
                 for i in range(count):
-                    out[j, first + i] = unit.total[member, i] / (edges[j + 1] - edges[j])
+                    out[j, first + i] = state.total[member, i] / (edges[j + 1] - edges[j])
 
 
 @compiled
-def reference_members(tables: Tables, homes: Integers, setting: Setting, reference: Floats) -> None:
-    """reference[t] = largest log weight before observation t in the given members, or what it was if larger.
+def raise_bound(tables: Tables, homes: Integers, rule: WeightRule, bound: Floats) -> None:
+    """Raise bound[t] to the largest log weight before observation t among the candidates of the given members.
 
-    A lower bound of log Z_t; homes (., 2): unit and member; reference (n + 1,).
+    homes (., 2): unit and member; bound (n + 1,): lower bounds of log Z_t, and so they remain.
     """
-    n = reference.size - 1
-    work, unit, standard = make_work(tables), make_unit(), standard_noise(setting.code, setting.df)
-    for number, member in homes:
-        first, count = locate(tables, number, member)
-        prepare(tables, work, number)
-        _open_member(setting, standard, first, count, 0, unit)
-        reference[0] = max(reference[0], _largest(unit.log_weight, 0))
+    n = bound.size - 1
+    work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
+    for unit, member in homes:
+        first, count = locate(tables, unit, member)
+        prepare(tables, work, unit)
+        _open_member(rule, standard, first, count, 0, state)
+        bound[0] = max(bound[0], _largest(state.log_weight, 0))
         for begin in range(0, n, SPAN):
             end = min(begin + SPAN, n)
-            residuals(tables, work, member, begin, end, unit.residual)
+            residuals(tables, work, member, begin, end, state.residual)
             for t in range(begin, end):
                 for at in range(0, TILE, STRIP):
-                    w, z, o = load_strip(unit.log_weight, at), load_strip(unit.scale, at), load_strip(unit.offset, at)
-                    r = load_strip(unit.residual, (t - begin) * TILE + at)
-                    store_strip(unit.log_weight, at, add_log_density(setting.code, setting.df, w, r, z, o))
-                reference[t + 1] = max(reference[t + 1], _largest(unit.log_weight, 0))
+                    w, r = load_strip(state.log_weight, at), load_strip(state.residual, (t - begin) * TILE + at)
+                    z, o = load_strip(state.scale, at), load_strip(state.offset, at)
+                    store_strip(state.log_weight, at, add_log_density(rule.noise, rule.df, w, r, z, o))
+                bound[t + 1] = max(bound[t + 1], _largest(state.log_weight, 0))

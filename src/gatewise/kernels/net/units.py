@@ -1,11 +1,11 @@
-"""What the drivers ask of a set of candidates, whatever its kind.
+"""What a sweep asks of a set of candidates, whether it is a product net or a list.
 
-Candidates come in units of up to MEMBERS members, each at most a TILE. A driver makes a work space once, then for
-each unit prepares it, asks where its members lie, and takes their residuals a few observations at a time. A new kind
-of candidates adds one entry to KINDS.
+Candidates are divided into units, a unit has up to MEMBERS members, and a member is a tile of up to TILE neighbouring
+candidates. A sweep makes a work space once. For each unit it then prepares the work space, asks which candidates its
+members hold, and takes their residuals a few observations at a time. A new kind of set adds one entry to KINDS.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from numba.extending import overload
 
@@ -27,38 +27,52 @@ from gatewise.kernels.net.product_units import (
 
 Tables: TypeAlias = ProductTables | ExplicitTables
 
-KINDS: dict[type, tuple[Any, Any, Any, Any]] = {
-    ProductTables: (product_work, product_locate, product_prepare, product_residuals),
-    ExplicitTables: (explicit_work, explicit_locate, explicit_prepare, explicit_residuals),
+
+class UnitFunctions(NamedTuple):
+    """The compiled functions of one kind of tables; the functions of this module say what each does."""
+
+    make_work: Any
+    locate: Any
+    prepare: Any
+    residuals: Any
+
+
+KINDS: dict[type, UnitFunctions] = {
+    ProductTables: UnitFunctions(product_work, product_locate, product_prepare, product_residuals),
+    ExplicitTables: UnitFunctions(explicit_work, explicit_locate, explicit_prepare, explicit_residuals),
 }
 
 
 def make_work(tables: Tables) -> Any:
-    """Room for one unit."""
-    return KINDS[type(tables)][0](tables)
+    """Work space for one unit."""
+    return KINDS[type(tables)].make_work(tables)
 
 
 def locate(tables: Tables, unit: int, member: int) -> tuple[int, int]:
     """First candidate and number of candidates of a member of a unit."""
-    place: tuple[int, int] = KINDS[type(tables)][1](tables, unit, member)
+    place: tuple[int, int] = KINDS[type(tables)].locate(tables, unit, member)
     return place
 
 
 def prepare(tables: Tables, work: Any, unit: int) -> int:
-    """Bring a unit into the work space; the number of its members."""
-    n_members: int = KINDS[type(tables)][2](tables, work, unit)
+    """Bring a unit into the work space; returns the number of its members."""
+    n_members: int = KINDS[type(tables)].prepare(tables, work, unit)
     return n_members
 
 
 def residuals(tables: Tables, work: Any, member: int, start: int, stop: int, out: Floats) -> None:
-    """Residuals of a member of the prepared unit at observations start to stop, at most SPAN; out (SPAN, TILE)."""
-    KINDS[type(tables)][3](tables, work, member, start, stop, out)
+    """out[t - start, i] = residual of candidate i of a member at observation t, for start <= t < stop.
+
+    The member is one of the unit that was prepared. out (SPAN, TILE), so there are at most SPAN observations.
+    """
+    KINDS[type(tables)].residuals(tables, work, member, start, stop, out)
 
 
-# In compiled code the type of the tables decides; the bodies name the arguments because the compiler matches them.
+# In compiled code the type of the tables decides when the caller is compiled. The parameters must have the same names
+# as above, because numba compares them.
 @overload(make_work, strict=False)
 def _make_work(tables: Any) -> Any:
-    chosen = KINDS[tables.instance_class][0]
+    chosen = KINDS[tables.instance_class].make_work
 
     def call(tables: Any) -> Any:
         return chosen(tables)
@@ -68,7 +82,7 @@ def _make_work(tables: Any) -> Any:
 
 @overload(locate, strict=False)
 def _locate(tables: Any, unit: Any, member: Any) -> Any:  # noqa: ARG001
-    chosen = KINDS[tables.instance_class][1]
+    chosen = KINDS[tables.instance_class].locate
 
     def call(tables: Any, unit: Any, member: Any) -> Any:
         return chosen(tables, unit, member)
@@ -78,7 +92,7 @@ def _locate(tables: Any, unit: Any, member: Any) -> Any:  # noqa: ARG001
 
 @overload(prepare, strict=False)
 def _prepare(tables: Any, work: Any, unit: Any) -> Any:  # noqa: ARG001
-    chosen = KINDS[tables.instance_class][2]
+    chosen = KINDS[tables.instance_class].prepare
 
     def call(tables: Any, work: Any, unit: Any) -> Any:
         return chosen(tables, work, unit)
@@ -88,7 +102,7 @@ def _prepare(tables: Any, work: Any, unit: Any) -> Any:  # noqa: ARG001
 
 @overload(residuals, strict=False)
 def _residuals(tables: Any, work: Any, member: Any, start: Any, stop: Any, out: Any) -> Any:  # noqa: ARG001
-    chosen = KINDS[tables.instance_class][3]
+    chosen = KINDS[tables.instance_class].residuals
 
     def call(tables: Any, work: Any, member: Any, start: Any, stop: Any, out: Any) -> Any:
         return chosen(tables, work, member, start, stop, out)

@@ -1,10 +1,10 @@
-"""exp and log of eight numbers at a time, to nearly double precision: what the weights of candidates are made of."""
+"""exp and log of eight numbers at a time, to nearly double precision."""
 
 from gatewise.kernels.compiled import compiled_leaf
 from gatewise.kernels.simd.exponential import exp_near_zero, LN2_HIGH, LN2_LOW, LOG2_E
 from gatewise.kernels.simd.lanes import exponent, fill, Lanes, larger, mantissa, ROUND, smaller, times_power
 
-FLOOR = -600.0  # so high that what is multiplied with the exponential stays a normal number: others are slow
+FLOOR = -600.0  # exp of it times other numbers is still a normal number; processors are slow on subnormal ones
 LN2 = 0.6931471805599453
 
 # (exp(r) - 1 - r) / r^2 on |r| <= log(2) / 2, Chebyshev fit, error 6e-14.
@@ -35,9 +35,9 @@ def exp_lanes(x: Lanes) -> Lanes:
 
 @compiled_leaf
 def exp_fine(x: Lanes) -> Lanes:
-    """exp(x) for x <= 0 to a unit in the last place, exp(-600) below -600; a NaN stays one.
+    """exp(x) for x <= 0 to a unit in the last place, exp(-600) below -600, NaN of a NaN.
 
-    For what is optimized: there the last digits count.
+    It serves functions that are minimised, where the last digits count.
     """
     y = larger(fill(FLOOR), x)
     shifted = y * LOG2_E + ROUND

@@ -1,7 +1,8 @@
 """exp(x) for x <= 0, written so that the compiler can take four or eight of them at a time.
 
-The library's scalar ``exp`` is a call, and a loop around a call is not vectorised. This one is straight-line
-arithmetic: x = k log 2 + r with |r| <= log(2) / 2, a polynomial in r, and 2^k put into the exponent's bits.
+``math.exp`` calls a library, and the compiler does not turn a loop around such a call into vector instructions. The
+function here consists of arithmetic alone: x = k log 2 + r with |r| <= log(2) / 2, a polynomial in r, and 2^k put
+into the exponent's bits.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ from gatewise.kernels.simd.lanes import ROUND
 LOG2_E = 1.4426950408889634
 LN2_HIGH = 6.93147180369123816490e-01  # the leading bits of log 2: k * LN2_HIGH is exact
 LN2_LOW = 1.90821492927058770002e-10
-SMALLEST = -708.0  # below it the result is not a normal number and is called 0
+SMALLEST = -708.0  # below it the result would not be a normal number and is set to 0
 
 # (exp(r) - 1 - r) / r^2 on |r| <= log(2) / 2, Chebyshev fit, error 1.1e-16.
 P2, P3, P4, P5, P6 = (
@@ -49,7 +50,7 @@ def _number_of(_context: Any, _bits: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-# The same 64 bits, read as a whole number or as a float.
+# The same 64 bits, read as an integer or as a float.
 _bits: Any = intrinsic(_bits_of)
 _number: Any = intrinsic(_number_of)
 

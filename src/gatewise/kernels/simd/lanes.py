@@ -1,11 +1,12 @@
 """Eight numbers taken together: arithmetic that always becomes the processor's vector instructions.
 
-The compiler vectorises a plain loop until some change of a line makes it refuse. The hot loops are written with lanes
-instead: `load` takes eight neighbours from an array, + - * / and the functions below act on all eight, `store` puts
-them back. A processor with shorter vectors takes them in two or four steps.
+Whether the compiler turns a plain loop into vector instructions depends on details, and a small change can lose them.
+The loops that matter are therefore written with lanes: `load` reads eight neighbours of an array, + - * / and the
+functions below act on all eight, and `store` writes them back. A processor with shorter vectors takes two or four
+steps for each.
 
-Lanes exist in compiled code only. A product may be fused with a sum; nothing is reordered, so the same numbers give
-the same bits.
+Lanes exist in compiled code only. The compiler may fuse a product with a sum, but it reorders nothing, so the same
+numbers give the same bits.
 """
 
 import operator
@@ -17,8 +18,8 @@ from numba import types
 from numba.extending import lower_builtin, models, register_model, type_callable
 
 WIDTH = 8
-ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the lowest bits
-ROUND_BITS = 0x4338000000000000  # the bits of ROUND: an integer added to them is added to the number
+ROUND = 6755399441055744.0  # 1.5 * 2^52: x + ROUND holds the integer nearest to x in its lowest bits
+ROUND_BITS = 0x4338000000000000  # ROUND as an integer: adding k to it gives the bits of ROUND + k
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # the bits of sqrt(1/2)
 Lanes: TypeAlias = Any  # eight floats
 COMPILED_ONLY = "lanes exist in compiled code only: call this from a function that numba compiles"
@@ -49,22 +50,22 @@ def fill(x: float) -> Lanes:
 
 
 def load(array: Any, at: int) -> Lanes:
-    """Eight neighbours of a contiguous array of floats, counted from its first; nobody checks that they exist."""
+    """The eight numbers from place ``at`` on of a contiguous array of any dimension; bounds are not checked."""
     raise NotImplementedError(COMPILED_ONLY)
 
 
 def store(array: Any, at: int, x: Lanes) -> None:
-    """array[at : at + 8] = x, counted alike."""
+    """Write eight numbers to the places that `load` reads."""
     raise NotImplementedError(COMPILED_ONLY)
 
 
 def larger(x: Lanes, y: Lanes) -> Lanes:
-    """The larger of the two in each lane, y where one is a NaN."""
+    """The larger of x and y in each lane; y where one of them is a NaN."""
     raise NotImplementedError(COMPILED_ONLY)
 
 
 def smaller(x: Lanes, y: Lanes) -> Lanes:
-    """The smaller of the two in each lane, y where one is a NaN."""
+    """The smaller of x and y in each lane; y where one of them is a NaN."""
     raise NotImplementedError(COMPILED_ONLY)
 
 
@@ -79,7 +80,7 @@ def any_above(x: Lanes, bar: float) -> bool:
 
 
 def times_power(x: Lanes, shifted: Lanes) -> Lanes:
-    """x times 2^k, k the integer that was rounded by adding ROUND."""
+    """x times 2^k, where ``shifted`` is ROUND + k."""
     raise NotImplementedError(COMPILED_ONLY)
 
 
@@ -100,7 +101,7 @@ def largest(x: Lanes) -> float:
 
 Generate: TypeAlias = Callable[..., Any]
 
-# The compiler wants arguments one by one.
+# Numba reads the number of arguments from a function's signature, so there is one function for each number.
 _TYPERS: dict[int, Callable[[Any], Any]] = {
     1: lambda check: lambda x: check((x,)),
     2: lambda check: lambda x, y: check((x, y)),
@@ -110,13 +111,17 @@ _TYPERS: dict[int, Callable[[Any], Any]] = {
 
 
 def _fits(given: Any, kind: Any) -> bool:
+    """Whether an argument of the type ``given`` can be passed for a parameter of type ``kind``."""
     if kind is not types.Array:
         return bool(given == kind)
     return isinstance(given, types.Array) and given.dtype == types.float64 and given.layout == "C"
 
 
 def _define(function: Any, kinds: tuple[Any, ...], result: Any, generate: Generate) -> None:
-    """Teach the compiler a function: generate(context, builder, signature, *args) gives its value."""
+    """Make a function known to numba: its parameter types, its result type, and what generates its instructions.
+
+    generate(context, builder, signature, *args) returns the value of the function.
+    """
 
     def check(given: tuple[Any, ...]) -> Any:
         return result(*given) if all(map(_fits, given, kinds)) else None
@@ -130,7 +135,8 @@ def _define(function: Any, kinds: tuple[Any, ...], result: Any, generate: Genera
     lowered(function, *kinds)(lower)
 
 
-def _spread(builder: Any, x: Any) -> Any:
+def _broadcast(builder: Any, x: Any) -> Any:
+    """Lanes as they are; a single number in all eight lanes."""
     if x.type == _DOUBLES:
         return x
     first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), x, ir.Constant(ir.IntType(32), 0))
@@ -156,11 +162,11 @@ def _compare(sign: str) -> Generate:
 
 
 def _choose(_context: Any, builder: Any, _signature: Any, x: Any, bar: Any, yes: Any, no: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", x, _spread(builder, bar)), yes, _spread(builder, no))
+    return builder.select(builder.fcmp_ordered(">", x, _broadcast(builder, bar)), yes, _broadcast(builder, no))
 
 
 def _any_above(_context: Any, builder: Any, _signature: Any, x: Any, bar: Any) -> Any:
-    mask = builder.bitcast(builder.fcmp_ordered(">", x, _spread(builder, bar)), _MASK)
+    mask = builder.bitcast(builder.fcmp_ordered(">", x, _broadcast(builder, bar)), _MASK)
     return builder.icmp_unsigned("!=", mask, ir.Constant(_MASK, 0))
 
 
@@ -177,10 +183,12 @@ def _largest(_context: Any, builder: Any, _signature: Any, x: Any) -> Any:
 
 
 def _all(integer: int) -> Any:
+    """The same integer in all eight lanes."""
     return ir.Constant(_LONGS, [integer] * WIDTH)
 
 
 def _exponent_bits(builder: Any, x: Any) -> Any:
+    """k in x = 2^k m, as integers."""
     return builder.ashr(builder.sub(builder.bitcast(x, _LONGS), _all(SQRT_HALF_BITS)), _all(52))
 
 
@@ -196,17 +204,17 @@ def _mantissa(_context: Any, builder: Any, _signature: Any, x: Any) -> Any:
 
 def _binary(name: str) -> Generate:
     def generate(_context: Any, builder: Any, _signature: Any, x: Any, y: Any) -> Any:
-        return getattr(builder, name)(_spread(builder, x), _spread(builder, y), flags=["contract"])
+        return getattr(builder, name)(_broadcast(builder, x), _broadcast(builder, y), flags=["contract"])
 
     return generate
 
 
-_define(fill, (_number,), _lanes, lambda _c, builder, _s, x: _spread(builder, x))
+_define(fill, (_number,), _lanes, lambda _c, builder, _s, x: _broadcast(builder, x))
 _define(load, (_array, _integer), _lanes, _load)
 _define(store, (_array, _integer, _lanes), types.none, _store)
 _define(larger, (_lanes, _lanes), _lanes, _compare(">"))
 _define(smaller, (_lanes, _lanes), _lanes, _compare("<"))
-for _bar, _no in ((_number, _number), (_number, _lanes), (_lanes, _lanes)):
+for _bar, _no in ((_number, _number), (_number, _lanes), (_lanes, _number), (_lanes, _lanes)):
     _define(choose, (_lanes, _bar, _lanes, _no), _lanes, _choose)
 _define(any_above, (_lanes, _number), types.boolean, _any_above)
 _define(times_power, (_lanes, _lanes), _lanes, _times_power)

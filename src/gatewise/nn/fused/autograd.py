@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused import launch
-from gatewise.nn.fused.row_plan import BLOCK, capacity, Plan
+from gatewise.nn.fused.row_plan import BLOCK, capacity, RowPlan
 from gatewise.nn.fused.sorting import counted_plan
 from gatewise.nn.fused.tiles import choose
 
@@ -32,7 +32,7 @@ def backward(
     wanted: list[bool],
 ) -> Four:  # fmt: skip
     """Gradients of x, weights, gate_up and down; of the last two only where ``wanted``, else an empty tensor."""
-    plan, (n_experts, d, h) = Plan(*fields), down.shape
+    plan, (n_experts, d, h) = RowPlan(*fields), down.shape
     choice, nothing = choose(h), dy.new_empty(0)
     dy_rows = launch.spread(dy.contiguous(), plan)
     dh = launch.times(dy_rows.unsqueeze(0), down.unsqueeze(1), plan, False, choice.back)
@@ -50,7 +50,7 @@ def _fake(x: Tensor, indices: Tensor, _weights: Tensor, _gate_up: Tensor, down: 
     n_experts, h = down.shape[0], down.shape[2]
     n = capacity(indices.numel(), n_experts)
     sizes = ((n,), tuple(indices.shape), (n_experts,), (n_experts,), (n // BLOCK,), (1,))
-    plan = Plan(*(indices.new_empty(size, dtype=torch.int32) for size in sizes))
+    plan = RowPlan(*(indices.new_empty(size, dtype=torch.int32) for size in sizes))
     return torch.empty_like(x), x.new_empty((2, n, h) if keep else (0,)), *plan
 
 

@@ -1,4 +1,4 @@
-"""One function per kernel: allocate and launch. Rows are those of a `Plan`."""
+"""One function per kernel: allocate and launch. Rows are those of a `RowPlan`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from torch import Tensor
 from gatewise.nn.fused.backend import blocks_of, next_power_of_two, triton
 from gatewise.nn.fused.kernels.matmul import outer_kernel, rows_kernel, up_kernel
 from gatewise.nn.fused.kernels.token_rows import combine_kernel, spread_kernel, swiglu_grad_kernel
-from gatewise.nn.fused.row_plan import BLOCK, Plan
+from gatewise.nn.fused.row_plan import BLOCK, RowPlan
 from gatewise.nn.fused.tiles import Tiles
 
 
-def spread(source: Tensor, plan: Plan) -> Tensor:
+def spread(source: Tensor, plan: RowPlan) -> Tensor:
     """The token of every row, zeros for padding: source (T, d) -> (R, d)."""
     (tokens, d), k, lines = source.shape, plan.positions.shape[1], 8
     out = source.new_empty(plan.rows.numel(), d)
@@ -22,7 +22,7 @@ def spread(source: Tensor, plan: Plan) -> Tensor:
     return out
 
 
-def combine(rows: Tensor, plan: Plan, weights: Tensor | None) -> Tensor:
+def combine(rows: Tensor, plan: RowPlan, weights: Tensor | None) -> Tensor:
     """Sum of a token's rows, weighted where weights (T, K) are given: rows (R, d) -> (T, d)."""
     (tokens, k), d = plan.positions.shape, rows.shape[1]
     out = rows.new_empty(tokens, d)
@@ -33,7 +33,7 @@ def combine(rows: Tensor, plan: Plan, weights: Tensor | None) -> Tensor:
     return out
 
 
-def up(x: Tensor, gate_up: Tensor, plan: Plan, keep: bool, gather: bool, tiles: Tiles) -> tuple[Tensor, Tensor]:
+def up(x: Tensor, gate_up: Tensor, plan: RowPlan, keep: bool, gather: bool, tiles: Tiles) -> tuple[Tensor, Tensor]:
     """silu(gate x) * (up x) of every row (R, h), and where ``keep`` the two factors (2, R, h).
 
     x is (R, d), or (T, d) where ``gather``.
@@ -62,7 +62,7 @@ def up(x: Tensor, gate_up: Tensor, plan: Plan, keep: bool, gather: bool, tiles: 
     return hidden, pre if keep else pre.new_empty(0)
 
 
-def times(a: Tensor, b: Tensor, plan: Plan, transposed: bool, tiles: Tiles) -> Tensor:
+def times(a: Tensor, b: Tensor, plan: RowPlan, transposed: bool, tiles: Tiles) -> Tensor:
     """sum_p a[p, r] b[e, p] (b' where ``transposed``): a (P, R, inner), b (M, P, inner, outer) -> (R, outer)."""
     planes, n, inner = a.shape
     outer = b.shape[2] if transposed else b.shape[3]
@@ -84,7 +84,7 @@ def times(a: Tensor, b: Tensor, plan: Plan, transposed: bool, tiles: Tiles) -> T
     return out
 
 
-def swiglu_grad(dh: Tensor, pre: Tensor, weights: Tensor, plan: Plan) -> tuple[Tensor, Tensor, Tensor]:
+def swiglu_grad(dh: Tensor, pre: Tensor, weights: Tensor, plan: RowPlan) -> tuple[Tensor, Tensor, Tensor]:
     """From dh (R, h): gradients of gate and up (2, R, h), weighted hidden rows (R, h), weights' gradient (T, K)."""
     n, h = dh.shape
     grads, scaled = torch.empty_like(pre), torch.empty_like(dh)
@@ -98,7 +98,7 @@ def swiglu_grad(dh: Tensor, pre: Tensor, weights: Tensor, plan: Plan) -> tuple[T
     return grads, scaled, d_weights.to(weights.dtype)
 
 
-def outer(a: Tensor, b: Tensor, plan: Plan, tiles: Tiles) -> Tensor:
+def outer(a: Tensor, b: Tensor, plan: RowPlan, tiles: Tiles) -> Tensor:
     """sum over an expert's rows of a[p, r] b[r]': a (P, R, p), b (R, q) -> (M, P, p, q); zeros for an idle expert."""
     (planes, _, p), q, n_experts = a.shape, b.shape[1], plan.counts.numel()
     out = a.new_empty(n_experts, planes, p, q)

@@ -7,14 +7,14 @@ from torch import Tensor
 
 from gatewise.nn.fused.backend import next_power_of_two, triton
 from gatewise.nn.fused.kernels.counting_sort import count_kernel, layout_kernel, place_kernel, scan_kernel
-from gatewise.nn.fused.row_plan import BLOCK, capacity, Plan
+from gatewise.nn.fused.row_plan import BLOCK, capacity, RowPlan
 
 CHUNK = 128  # assignments that one program counts and ranks
 TILES = 128  # tiles that one program of the layout labels
 
 
-def counted_plan(indices: Tensor, n_experts: int) -> Plan:
-    """The same plan as `sorted_plan`, row for row, by a stable counting sort on the GPU."""
+def counted_plan(indices: Tensor, n_experts: int) -> RowPlan:
+    """The plan of indices (T, K) by a stable counting sort on the GPU; indices outside 0..M-1 are dropped."""
     labels, device = indices.contiguous(), indices.device
     n, size = labels.numel(), capacity(labels.numel(), n_experts)
     chunks, slots = triton.cdiv(n, CHUNK), size // BLOCK
@@ -28,4 +28,4 @@ def counted_plan(indices: Tensor, n_experts: int) -> Plan:
         counts, starts, experts, tiles, n_experts, slots, BLOCK, TILES, next_power_of_two(n_experts)
     )
     place_kernel[(chunks,)](labels, before, starts, rows, positions, n, n_experts, chunks, CHUNK)
-    return Plan(rows, positions, starts, counts, experts, tiles)
+    return RowPlan(rows, positions, starts, counts, experts, tiles)

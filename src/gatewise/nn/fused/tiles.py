@@ -36,7 +36,7 @@ class Tiles(NamedTuple):
         }
 
 
-class Choice(NamedTuple):
+class ProductTiles(NamedTuple):
     """The tiles of each product; ``gather`` says whether the first reads the tokens in place or a sorted copy."""
 
     up: Tiles
@@ -46,14 +46,14 @@ class Choice(NamedTuple):
     gather: bool
 
 
-WIDE = Choice(
+WIDE = ProductTiles(
     up=Tiles(columns=128, depth=64, group=12, stages=3, flatten=True),
     down=Tiles(columns=256, depth=64, group=8, stages=3, flatten=True),
     back=Tiles(columns=256, depth=64, group=8, stages=3),
     outer=Tiles(columns=256, depth=64, group=16, stages=3),
     gather=False,
 )
-NARROW = Choice(
+NARROW = ProductTiles(
     up=Tiles(columns=128, depth=64, group=8, stages=4),
     down=Tiles(columns=256, depth=64, group=16, stages=4, flatten=True),
     back=Tiles(columns=256, depth=64, group=8, stages=4),
@@ -62,8 +62,8 @@ NARROW = Choice(
 )
 
 
-def choose(h: int) -> Choice:
-    """The choice for experts of width h.
+def choose(h: int) -> ProductTiles:
+    """The tiles for experts of hidden size h.
 
     A sorted copy of the tokens costs bytes in proportion to d, reading them in place slows a product in proportion to
     d h: the copy pays for itself from about h = 1,000 on.

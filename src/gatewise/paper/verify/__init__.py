@@ -9,7 +9,7 @@ from gatewise.paper.verify import check_oracle as oracle
 from gatewise.paper.verify import check_routing as routing
 from gatewise.paper.verify import check_selection as selection
 from gatewise.paper.verify import check_shared as shared
-from gatewise.paper.verify.check import Check, Outcome, run_check, run_checks, VerifyRow
+from gatewise.paper.verify.check import Check, CheckOutcome, run_check, run_checks, VerifyRow
 
 # In the order of the paper. A new check needs a line in its file and a broken version in tests/test_verify.py.
 CHECKS: tuple[Check, ...] = (
@@ -38,4 +38,4 @@ def select_checks(only: str | None) -> tuple[Check, ...]:
     return chosen
 
 
-__all__ = ["CHECKS", "Check", "Outcome", "VerifyRow", "run_check", "run_checks", "select_checks"]
+__all__ = ["CHECKS", "Check", "CheckOutcome", "VerifyRow", "run_check", "run_checks", "select_checks"]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gatewise.arrays import Floats
 
 
-class Outcome(NamedTuple):
+class CheckOutcome(NamedTuple):
     """What a check found: the figure as a person reads it, and whether the law holds."""
 
     figure: str
@@ -26,7 +26,7 @@ class Check:
     label: str
     computed: str
     law: str
-    run: Callable[..., Outcome]
+    run: Callable[..., CheckOutcome]
 
     @property
     def name(self) -> str:

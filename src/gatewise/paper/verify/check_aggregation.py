@@ -7,17 +7,13 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
+from gatewise.aggregation.scales import clipped_scale
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
-from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
 
 NODES = (np.arange(64) + 0.5) / 64  # midpoints of [0, 1], where X is uniform
-
-
-def after_weights(log_density: Floats) -> Floats:
-    """AFTER's weights before each of n observations, (n, S), from log q_{s,t}(Z_{t+1}) and a uniform prior."""
-    before = np.vstack([np.zeros(log_density.shape[1]), np.cumsum(log_density, axis=0)[:-1]])
-    return np.asarray(softmax(before, axis=1))
 
 
 def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
@@ -26,7 +22,7 @@ def _waves(rng: np.random.Generator, count: int) -> Callable[[Floats], Floats]:
     return lambda x: np.sin(order[:, None] * 2 * np.pi * x + phase[:, None])
 
 
-def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after_weights) -> Outcome:
+def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats], Floats] = after) -> CheckOutcome:
     """Random forecasts: AFTER's log loss against the best forecast's, and its risk against the explicit bound."""
     S, n, noise, worst, risks, bounds = 30, 300, 0.7, -np.inf, [], []
     for _ in range(20 if quick else 200):
@@ -34,7 +30,7 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
         x = rng.uniform(size=n)
         y = truth(x)[0] + noise * rng.normal(size=n)
         log_density = -0.5 * ((y[:, None] - forecasts(x).T) / noise) ** 2
-        weights = weigh(log_density)
+        weights = weigh(log_density)[:-1]  # those that predict: row t before observation t
         loss = -logsumexp(log_density, axis=1, b=np.maximum(weights, 1e-300))
         worst = max(worst, float(loss.sum() + log_density.sum(axis=0).max() - np.log(S)))
         errors = forecasts(NODES) - truth(NODES)
@@ -43,40 +39,36 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
         bounds.append(theory.after_risk(best, np.log(S), n, noise, 1.0))
     ratio = float(np.mean(risks) / np.mean(bounds))
     figure = f"largest regret - log S {worst:.4f}; mean risk / explicit bound {ratio:.3f}"
-    return Outcome(figure, worst <= 1e-9 and ratio <= 1)
-
-
-def _root_mean_square(residuals: Floats) -> Floats:
-    return np.asarray(np.sqrt((residuals**2).mean(axis=-1)))
+    return CheckOutcome(figure, worst <= 1e-9 and ratio <= 1)
 
 
 def scale_calibration(
-    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats], Floats] = _root_mean_square
-) -> Outcome:
+    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats, float, float], Floats] = clipped_scale
+) -> CheckOutcome:
     """The mean squared error of the calibrated scale over block sizes and biases of the forecast."""
     sigma, reps, ratios, exact = 1.0, 400 if quick else 4000, [], []
     sizes = np.array([25, 50, 100, 200, 400])
     for bias in (0.0, 0.2, 0.5):
         for m in sizes:
-            residual = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
-            error = float(((np.clip(estimate(residual), 0.5, 2.0) - sigma) ** 2).mean())
+            residuals = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
+            error = float(((estimate(residuals.T, 0.5, 2.0) - sigma) ** 2).mean())
             # (a + b + c)^2 <= 3 (a^2 + b^2 + c^2) for the proof's three terms; roots differ by squares / (2 x 0.5)
             bound = 3 / (4 * 0.5**2) * (2 * sigma**4 / m + 4 * sigma**2 * bias**2 / m + bias**4)
             ratios.append(error / bound)
             exact.extend([error] if bias == 0 else [])
     rate = slope(sizes, exact)
     figure = f"exponent {rate:.3f} where the forecast is exact; largest error / explicit bound {max(ratios):.3f}"
-    return Outcome(figure, abs(rate + 1) < 0.15 and max(ratios) <= 1)
+    return CheckOutcome(figure, abs(rate + 1) < 0.15 and max(ratios) <= 1)
 
 
-def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) -> Outcome:
+def moving_experts(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> CheckOutcome:
     """sup over gates of the predictor's shift, against the sum of the experts' shifts: the factor M is real."""
     largest = 0.0
     for M in (2, 4, 8, 16):
         cell = np.minimum((NODES * M).astype(int), M - 1)
         own = np.where(cell == np.arange(M)[:, None], rng.uniform(0.5, 1.0, (M, 1)), 0.0)
         for shift in (own, rng.normal(size=(M, NODES.size))):
-            total = share * float((shift**2).mean(axis=1).sum())
+            total = factor * float((shift**2).mean(axis=1).sum())
             centers = (np.arange(M) + 0.5) / M
             sharp = np.column_stack([2 * centers, -(centers**2)])  # Top-1 by nearest centre
             thetas = np.concatenate(
@@ -85,10 +77,10 @@ def moving_experts(rng: np.random.Generator, quick: bool, share: float = 1.0) ->
             for k in (1, None):
                 moved = np.einsum("snm,mn->sn", LinearGate(M, k=k).weights(NODES[:, None], thetas), shift)
                 largest = max(largest, float((moved**2).mean(axis=1).max()) / total)
-    return Outcome(f"largest shift / sum of shifts {largest:.6f}, reached", 0.99 < largest <= 1 + 1e-9)
+    return CheckOutcome(f"largest shift / sum of shifts {largest:.6f}, reached", 0.99 < largest <= 1 + 1e-9)
 
 
-def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> Outcome:
+def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> CheckOutcome:
     """Kullback-Leibler divergence over squared distance for random weights whose second vector is at least s."""
     low, high = np.inf, 0.0
     for M in (2, 3, 8):
@@ -101,7 +93,7 @@ def divergence(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> Ou
             ratio = float((p * np.log(np.maximum(p, 1e-300) / q)).sum()) / square
             low, high = min(low, ratio), max(high, ratio * float(q.min()))
     figure = f"KL / |p - q|^2 at least {low:.4f} (so 1/2 may be 1), s KL / |p - q|^2 at most {high:.4f}"
-    return Outcome(figure, low >= factor and high <= 1)
+    return CheckOutcome(figure, low >= factor and high <= 1)
 
 
 def _cross_entropy(features: Floats, labels: Floats) -> Floats:
@@ -120,16 +112,16 @@ def _cross_entropy(features: Floats, labels: Floats) -> Floats:
 
 def _mixing_gates(rng: np.random.Generator) -> Callable[[Floats], Floats]:
     """A time mean of aggregated gates: sum over t and s of weights times softmax gates, x -> (n, 3)."""
-    thetas, shares = rng.uniform(-2, 2, size=(12, 2, 2)), rng.dirichlet(np.full(12, 0.3), size=30)
-    return lambda x: np.einsum("s,snm->nm", shares.mean(axis=0), LinearGate(3).weights(x[:, None], thetas))
+    thetas, weights = rng.uniform(-2, 2, size=(12, 2, 2)), rng.dirichlet(np.full(12, 0.3), size=30)
+    return lambda x: np.einsum("s,snm->nm", weights.mean(axis=0), LinearGate(3).weights(x[:, None], thetas))
 
 
 def cross_entropy(
     rng: np.random.Generator, quick: bool, fit: Callable[[Floats, Floats], Floats] = _cross_entropy
-) -> Outcome:
-    """The cross-entropy gate's squared weight error against the least possible, and its spread over sample sizes."""
+) -> CheckOutcome:
+    """The cross-entropy gate's squared error in the weights against the least possible, and its variance over n."""
     sizes, reps = np.array([25, 50, 100, 200, 400, 800]), 25 if quick else 200
-    spread, worst, gate = np.zeros((reps, sizes.size)), 0.0, LinearGate(3)
+    variance, worst, gate = np.zeros((reps, sizes.size)), 0.0, LinearGate(3)
     fine = np.column_stack([NODES, np.ones(NODES.size)])
     for row in range(reps):
         target = _mixing_gates(rng)
@@ -146,20 +138,21 @@ def cross_entropy(
             theta = fit(np.column_stack([x, np.ones(m)]), target(x))
             found = error(theta)
             moved = gate.weights(NODES[:, None], theta) - gate.weights(NODES[:, None], limit)
-            spread[row, column] = (moved**2).sum(axis=1).mean()
+            variance[row, column] = (moved**2).sum(axis=1).mean()
         if row >= 5:
             continue
         nearest = minimize(error, limit.ravel(), method="Nelder-Mead", tol=1e-9)
         least = float(gate.weights(NODES[:, None], nearest.x.reshape(2, 2)).min())
         worst = max(worst, found * least / (2 * float(nearest.fun)))  # at the largest sample
-    ratio = held_out_ratio(spread.mean(axis=0), np.log(sizes) / sizes)
+    ratio = held_out_ratio(variance.mean(axis=0), np.log(sizes) / sizes)
     figure = (
-        f"error / (2/s x least) up to {worst:.3f} at n = 800; spread on larger n {ratio:.2f} x log n/n from smaller n"
+        f"error / (2/s x least) up to {worst:.3f} at n = 800; "
+        f"variance on larger n {ratio:.2f} x log n/n from smaller n"
     )
-    return Outcome(figure, worst <= 1 and ratio <= 1.2)
+    return CheckOutcome(figure, worst <= 1 and ratio <= 1.2)
 
 
-def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], int] = lambda n: n) -> Outcome:
+def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], int] = lambda n: n) -> CheckOutcome:
     """sup over a net of |empirical - mean squared loss| over n, and the excess risk of the empirical minimiser."""
     sizes, reps, noise = np.array([100, 200, 400, 800, 1600]), 60 if quick else 400, 0.5
     thetas = rng.uniform(-2, 2, size=(300, 1, 2))
@@ -168,18 +161,18 @@ def concentration(rng: np.random.Generator, quick: bool, used: Callable[[int], i
         LinearGate(2).weights(NODES[:, None], thetas) @ sign - LinearGate(2).weights(NODES[:, None], truth) @ sign
     )
     risk = (curves**2).mean(axis=1) + noise**2
-    spread, excess = np.zeros((reps, sizes.size)), np.zeros((reps, sizes.size))
+    deviation, excess = np.zeros((reps, sizes.size)), np.zeros((reps, sizes.size))
     for row in range(reps):
         for column, n in enumerate(sizes):
             bins, errors = rng.integers(64, size=used(n)), noise * rng.normal(size=used(n))
             empirical = ((errors - curves[:, bins]) ** 2).mean(axis=1)
-            spread[row, column] = np.abs(empirical - risk).max()
+            deviation[row, column] = np.abs(empirical - risk).max()
             excess[row, column] = risk[np.argmin(empirical)] - risk.min()
-    rate = slope(sizes, spread.mean(axis=0))
+    rate = slope(sizes, deviation.mean(axis=0))
     fast = slope(sizes, excess.mean(axis=0) + 1e-12)
     costs = [theory.erm_cost(2, 1, int(n)) > theory.dense_cost(2, 1, int(n)) for n in sizes]
     figure = f"exponent of the uniform deviation {rate:.3f}; of the minimiser's own excess {fast:.2f}"
-    return Outcome(figure, abs(rate + 0.5) < 0.08 and all(costs))
+    return CheckOutcome(figure, abs(rate + 0.5) < 0.08 and all(costs))
 
 
 CHECKS = (
@@ -205,7 +198,7 @@ CHECKS = (
         "lem:supp-kl-l2-weight-comparison", "KL over squared distance of weights", "between 1/2 and 1/s", divergence
     ),
     Check(
-        "remark:fixedM", "gates fitted by cross-entropy", "<= 2/s least; spread log n/n, C from half", cross_entropy
+        "remark:fixedM", "gates fitted by cross-entropy", "<= 2/s least; variance log n/n, C from half", cross_entropy
     ),
     Check("prop:supp-erm-subgaussian", "uniform deviation of the squared loss", "n^-1/2 +- 0.08", concentration),
 )

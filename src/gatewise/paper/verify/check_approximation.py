@@ -10,12 +10,12 @@ from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
-from gatewise.paper.verify.check import Check, cube_grid, Outcome
+from gatewise.paper.verify.check import Check, CheckOutcome, cube_grid
 
 POINTS = {1: 2001, 2: 161, 3: 41}
 
 
-def density(rng: np.random.Generator, quick: bool, build: Callable[..., Any] = nearest_center_moe) -> Outcome:
+def density(rng: np.random.Generator, quick: bool, build: Callable[..., Any] = nearest_center_moe) -> CheckOutcome:
     """A function that is continuous but not Lipschitz: the error must stay below its modulus of continuity."""
     kink = rng.uniform(0.3, 0.7)
 
@@ -28,12 +28,12 @@ def density(rng: np.random.Generator, quick: bool, build: Callable[..., Any] = n
         for q in sizes:
             last = float(np.abs(build(target, 3 * q**d, d, 3).predict(X) - target(X)).max())
             ratios.append(last / np.sqrt(np.sqrt(d) / (2 * q)))
-    return Outcome(f"largest error / modulus {max(ratios):.3f}", max(ratios) <= 1 + 1e-9)
+    return CheckOutcome(f"largest error / modulus {max(ratios):.3f}", max(ratios) <= 1 + 1e-9)
 
 
 def one_constant(
     rng: np.random.Generator, quick: bool, law: Callable[[int, float, float], float] = theory.global_error
-) -> Outcome:
+) -> CheckOutcome:
     """Half the oscillation of random Lipschitz functions and of the extremal one."""
     worst, extremal = 0.0, []
     for d, lipschitz, radius in ((1, 1.0, 2.0), (2, 3.0, 1.0), (3, 0.5, 1.0)):
@@ -45,10 +45,12 @@ def one_constant(
             cones = heights - lipschitz * np.linalg.norm(X[:, None] - peaks, axis=2)
             worst = max(worst, float(np.ptp(np.clip(cones.max(axis=1), -radius, radius)) / 2 / bound))
     figure = f"random functions {worst:.3f}, extremal one {min(extremal):.6f} of the law"
-    return Outcome(figure, worst <= 1 + 1e-9 and np.allclose(extremal, 1.0, atol=1e-9))
+    return CheckOutcome(figure, worst <= 1 + 1e-9 and np.allclose(extremal, 1.0, atol=1e-9))
 
 
-def nearest_centers(rng: np.random.Generator, quick: bool, build: Callable[..., Any] = nearest_center_moe) -> Outcome:
+def nearest_centers(
+    rng: np.random.Generator, quick: bool, build: Callable[..., Any] = nearest_center_moe
+) -> CheckOutcome:
     """Sup error over bound for several M, K, d; a linear function attains the bound."""
     largest, attained = 0.0, 1.0
     for d in (1, 2, 3):
@@ -63,14 +65,14 @@ def nearest_centers(rng: np.random.Generator, quick: bool, build: Callable[..., 
                 ]
                 largest, attained = max(largest, *ratios), min(attained, ratios[0])
     figure = f"largest error / bound {largest:.6f}; a linear function attains {attained:.3f}"
-    return Outcome(figure, largest <= 1 + 1e-9 and attained >= 0.97)
+    return CheckOutcome(figure, largest <= 1 + 1e-9 and attained >= 0.97)
 
 
 def _ramp(X: Floats) -> Floats:
     return np.asarray(X.sum(axis=1) / np.sqrt(X.shape[1]))
 
 
-def double_pole(rng: np.random.Generator, quick: bool, target: Callable[[Any], Any] = lambda s: s**2) -> Outcome:
+def double_pole(rng: np.random.Generator, quick: bool, target: Callable[[Any], Any] = lambda s: s**2) -> CheckOutcome:
     """sigma^2 as a mixture of two experts, and its double pole at pi i, which no global mixture has."""
     X = np.linspace(0.0, 1.0, 101)[:, None]
     gate = LinearGate(2)
@@ -88,12 +90,12 @@ def double_pole(rng: np.random.Generator, quick: bool, target: Callable[[Any], A
     values = np.where(np.arange(slopes.size) == 0, logistic(step), 1 / (1 + np.exp(-at)))
     simple = float(np.abs(step**2 * values).max())
     figure = f"routed gap {gap:.0e}; |z^2 f| at the pole {double:.4f}, global at most {simple:.0e}"
-    return Outcome(figure, gap < 1e-12 and abs(double - 1) < 1e-3 and simple < 1e-3)
+    return CheckOutcome(figure, gap < 1e-12 and abs(double - 1) < 1e-3 and simple < 1e-3)
 
 
 def two_specialists(
     rng: np.random.Generator, quick: bool, gap: Callable[..., float] = theory.specialist_gap
-) -> Outcome:
+) -> CheckOutcome:
     """The best fixed mixture of random pairs against gamma^2; pairs whose errors point apart come nearest."""
     least, broken = np.inf, 0
     for trial in range(200 if quick else 4000):
@@ -110,7 +112,7 @@ def two_specialists(
         least = min(least, best / max(gamma, 1e-12) ** 2)
         routed = norms[0, 0] ** 2 + norms[1, 1] ** 2
         broken += routed < gamma**2 and routed >= best
-    return Outcome(
+    return CheckOutcome(
         f"least mixture risk / gamma^2 {least:.4f}; condition misled {broken} times", least >= 1 and not broken
     )
 

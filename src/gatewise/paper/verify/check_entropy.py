@@ -11,13 +11,13 @@ from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.nets import eta_net_size
-from gatewise.paper.verify.check import Check, cube_grid, held_out_ratio, Outcome
+from gatewise.paper.verify.check import Check, CheckOutcome, cube_grid, held_out_ratio
 from gatewise.theory.entropy import least_slope
 
 
 def constants(
     rng: np.random.Generator, quick: bool, law: Callable[[float, float], int] = theory.constant_covering
-) -> Outcome:
+) -> CheckOutcome:
     """The fewest balls that cover [-R, R], counted from left to right in exact fractions."""
     grid = [Fraction(3, k) for k in range(1, 30)] + [
         Fraction(int(k), 97) for k in rng.integers(5, 1200, 50 if quick else 500)
@@ -30,10 +30,10 @@ def constants(
         wrong += count != law(float(epsilon), 3.0)
         open_more += covered == radius  # the last end point is left out by open balls
     figure = f"{len(grid) - wrong} of {len(grid)} eps agree, up to 4R; open balls need one more at {open_more}"
-    return Outcome(figure, wrong == 0)
+    return CheckOutcome(figure, wrong == 0)
 
 
-def softmax_cover(rng: np.random.Generator, quick: bool, sensitivity: float = 1.0) -> Outcome:
+def softmax_cover(rng: np.random.Generator, quick: bool, sensitivity: float = 1.0) -> CheckOutcome:
     """Round functions of the class to the proof's net; the largest |h - h'| against eps and against R |z - z'|."""
     M, d, R, C1, epsilon = 3, 2, 2.0, 1.5, 0.3
     X = np.column_stack([cube_grid(d, 9), np.ones(81)])
@@ -53,12 +53,12 @@ def softmax_cover(rng: np.random.Generator, quick: bool, sensitivity: float = 1.
     steepest = max(steepest, tight)
     saved = (M - 1) * (d + 1) * np.log(4)
     figure = f"moved {moved:.3f} eps; |dh| / (R |dz|) up to {steepest:.3f}, not 4: log N less by {saved:.1f}"
-    return Outcome(figure, moved <= 1 + 1e-9 and steepest <= 1 + 1e-9 and steepest > 0.99)
+    return CheckOutcome(figure, moved <= 1 + 1e-9 and steepest <= 1 + 1e-9 and steepest > 0.99)
 
 
 def softmax_rank(
     rng: np.random.Generator, quick: bool, dimension: Callable[[int, int], int] = theory.softmax_dimension
-) -> Outcome:
+) -> CheckOutcome:
     """The rank of the map from parameters to functions: where it is full, log N grows with that coefficient."""
     ranks, wanted = [], []
     for M, d in ((2, 1), (2, 3), (3, 2)) if quick else ((2, 1), (2, 3), (3, 1), (3, 2), (4, 3), (5, 2)):
@@ -70,10 +70,12 @@ def softmax_rank(
         singular = np.linalg.svd(jacobian, compute_uv=False)
         ranks.append(int((singular > 1e-11 * singular[0]).sum()))
         wanted.append(dimension(M, d))
-    return Outcome(f"ranks {ranks}, upper coefficients {wanted}", ranks == wanted)
+    return CheckOutcome(f"ranks {ranks}, upper coefficients {wanted}", ranks == wanted)
 
 
-def softmax_packing(rng: np.random.Generator, quick: bool, least: Callable[[float], float] = least_slope) -> Outcome:
+def softmax_packing(
+    rng: np.random.Generator, quick: bool, least: Callable[[float], float] = least_slope
+) -> CheckOutcome:
     """The proof's grid of functions: their number, and the least distance between two of them."""
     closest, counts = np.inf, []
     for M, d, R, C1 in ((2, 1, 1.0, 1.0), (5, 1, 2.0, 0.7), (3, 2, 1.0, 0.5), (9, 1, 1.0, 1.5))[: 3 if quick else 4]:
@@ -88,7 +90,7 @@ def softmax_packing(rng: np.random.Generator, quick: bool, least: Callable[[floa
         closest = min(closest, min(gaps) / (3 * epsilon))
         counts.append((len(functions), theory.softmax_packing(epsilon, M, d, R, C1)))
     figure = f"least distance {closest:.3f} x 3 eps; counts {[c for c, _ in counts]}"
-    return Outcome(figure, closest >= 1 - 1e-9 and all(have >= promised for have, promised in counts))
+    return CheckOutcome(figure, closest >= 1 - 1e-9 and all(have >= promised for have, promised in counts))
 
 
 def _jump_family(M: int, k: int, swaps: int, t: Floats, x: Floats, sparse: bool) -> Floats:
@@ -101,7 +103,7 @@ def _jump_family(M: int, k: int, swaps: int, t: Floats, x: Floats, sparse: bool)
     return np.asarray(gate.weights(x[:, None], theta) @ values)
 
 
-def topk_jumps(rng: np.random.Generator, quick: bool, sparse: bool = True) -> Outcome:
+def topk_jumps(rng: np.random.Generator, quick: bool, sparse: bool = True) -> CheckOutcome:
     """The 2R/K-separated family, and the wider one in which several experts change places at once."""
     t = np.sort(rng.uniform(0.01, 0.99, 20 if quick else 60))
     x = (t[:, None] + t[None, :])[np.triu_indices(t.size, 1)] / 2
@@ -117,10 +119,10 @@ def topk_jumps(rng: np.random.Generator, quick: bool, sparse: bool = True) -> Ou
         f"least distance {single:.4f} x 2R/K, {several:.4f} x 2Rj/K with j swaps; "
         f"at K = 1, eps = R one ball is enough (sup |h| = {np.abs(lone).max():.0f} R)"
     )
-    return Outcome(figure, single >= 1 - 1e-9 and several >= 1 - 1e-9)
+    return CheckOutcome(figure, single >= 1 - 1e-9 and several >= 1 - 1e-9)
 
 
-def topk_cover(rng: np.random.Generator, quick: bool, coarser: float = 1.0) -> Outcome:
+def topk_cover(rng: np.random.Generator, quick: bool, coarser: float = 1.0) -> CheckOutcome:
     """Round Top-K gates to the proof's Euclidean net: L2 distance against eta, the net's size against the law."""
     eta, r, box, moved = 0.5, 0.3, 1.0, 0.0
     X = rng.uniform(-1, 1, size=(4000, 2))
@@ -143,7 +145,7 @@ def topk_cover(rng: np.random.Generator, quick: bool, coarser: float = 1.0) -> O
         laws.append(np.exp(theory.topk_log_covering(target, M, d, gap) / params))
     ratio = held_out_ratio(sizes, laws)
     figure = f"moved {moved / eta:.3f} eta; S^(1/D) on larger M {ratio:.3f} x the law fitted on smaller M"
-    return Outcome(figure, moved <= eta and ratio <= 1.1)
+    return CheckOutcome(figure, moved <= eta and ratio <= 1.1)
 
 
 CHECKS = (

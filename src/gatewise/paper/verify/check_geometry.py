@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
-from gatewise.paper.verify.check import Check, gauss_nodes, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, gauss_nodes, slope
 
 Scores = Callable[[Floats], tuple[Floats, Floats, Floats]]
 
@@ -34,7 +34,7 @@ def _least(loss: Callable[[Floats], float], starts: list[Floats]) -> float:
     )
 
 
-def threshold_global(rng: np.random.Generator, quick: bool, reach: Callable[[float], float] = np.log) -> Outcome:
+def threshold_global(rng: np.random.Generator, quick: bool, reach: Callable[[float], float] = np.log) -> CheckOutcome:
     """The best softmax gate at a threshold over M, all six coefficients free in the box of log M."""
     x, w = (np.concatenate(parts) for parts in zip(gauss_nodes(-1, 0, 120), gauss_nodes(0, 1, 120), strict=True))
     own, counts = (x > 0).astype(int), 10.0 ** np.arange(2, 13 if quick else 31, 2)
@@ -53,10 +53,10 @@ def threshold_global(rng: np.random.Generator, quick: bool, reach: Callable[[flo
     inside = bool(((bounds[:, 0] <= losses) & (losses <= bounds[:, 1])).all())
     scaled = losses * np.log(counts)
     figure = f"exponent in log M {rate:.3f}; loss x log M from {scaled[0]:.3f} to {scaled[-1]:.3f}"
-    return Outcome(figure, abs(rate + 1) < 0.06 and inside)
+    return CheckOutcome(figure, abs(rate + 1) < 0.06 and inside)
 
 
-def threshold_interior(rng: np.random.Generator, quick: bool, steepness: float = 1.0) -> Outcome:
+def threshold_interior(rng: np.random.Generator, quick: bool, steepness: float = 1.0) -> CheckOutcome:
     """The proof's gate farther than rho from the threshold over M, and the Top-1 gate everywhere."""
     exponents, largest, counts = [], 0.0, 10.0 ** np.arange(2, 13 if quick else 21, 2)
     for rho in (0.05, 0.1, 0.2):
@@ -72,7 +72,7 @@ def threshold_interior(rng: np.random.Generator, quick: bool, steepness: float =
     top1 = float(np.abs(hard - np.eye(3)[(X[:, 0] > 0).astype(int)]).max())
     reach = f"{min(exponents):.2f}..{max(exponents):.2f}"
     figure = f"M^(-c rho) with c = {reach}; loss / bound {largest:.3f}; Top-1 loss {top1:.0f}"
-    return Outcome(figure, min(exponents) >= 2 and largest <= 1 and top1 == 0)
+    return CheckOutcome(figure, min(exponents) >= 2 and largest <= 1 and top1 == 0)
 
 
 def _disk(margin: float) -> tuple[Floats, Floats, Floats, Floats]:
@@ -93,7 +93,7 @@ def _disk(margin: float) -> tuple[Floats, Floats, Floats, Floats]:
     return tuple(np.concatenate([part[i].ravel() for part in parts]) for i in range(4))  # type: ignore[return-value]
 
 
-def disk(rng: np.random.Generator, quick: bool, flat: bool = True) -> Outcome:
+def disk(rng: np.random.Generator, quick: bool, flat: bool = True) -> CheckOutcome:
     """The least interior loss of linear gates over M, and the proof's quadratic gate."""
     margin, curvature, counts = 0.25, 0.9, 10.0 ** np.arange(1, 6 if quick else 10)
     x, square, own, w = _disk(margin)
@@ -115,12 +115,12 @@ def disk(rng: np.random.Generator, quick: bool, flat: bool = True) -> Outcome:
     rate, promised = -slope(counts, quadratic), -slope(counts, bounds)
     figure = f"linear at least {min(linear):.4f}, C_L {floor:.4f}; quadratic M^-{rate:.2f}, bound 8 M^-{promised:.2f}"
     met = min(linear) >= floor and bool((np.array(quadratic) <= bounds).all()) and rate >= promised - 0.02
-    return Outcome(figure, met)
+    return CheckOutcome(figure, met)
 
 
 def oscillation(
     rng: np.random.Generator, quick: bool, width: Callable[[float], float] = lambda M: 0.025 / np.sqrt(np.log(M))
-) -> Outcome:
+) -> CheckOutcome:
     """Local lines behind the proof's softmax gate: the squared error over M, over the frequency, and far beyond."""
     x = np.sort(rng.uniform(0, 1, 300 if quick else 1000))
     counts = np.geomspace(400, 4000 if quick else 30_000, 5).astype(int)
@@ -130,7 +130,7 @@ def oscillation(
     far = _line_error(x, 1000, width(1000.0), 1.0, 150.5)
     by_log, by_wave = slope(np.log(counts), smooth), slope(waves, rough)
     figure = f"exponent in log M {by_log:.3f}; in L {by_wave:.3f}, but error {far:.2f} at L = 150, near A^2/2"
-    return Outcome(figure, abs(by_log + 2) < 0.12 and abs(by_wave - 4) < 0.25 and far < 2)
+    return CheckOutcome(figure, abs(by_log + 2) < 0.12 and abs(by_wave - 4) < 0.25 and far < 2)
 
 
 def _line_error(x: Floats, M: int, tau: float, amplitude: float, frequency: float) -> float:

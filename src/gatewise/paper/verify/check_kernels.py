@@ -8,14 +8,14 @@ import numpy as np
 from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.gates import KernelGate
-from gatewise.paper.verify.check import Check, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
 
 KAPPA = 0.75
 
 
 def grid_tail(
     rng: np.random.Generator, quick: bool, constant: Callable[[int, float], float] = theory.grid_tail_constant
-) -> Outcome:
+) -> CheckOutcome:
     """Gaussians at grid points farther than r, summed, over the bound: random x and r, one to three dimensions."""
     largest = 0.0
     for d, kappa in product((1, 2, 3), (0.5, 0.75, 1.0)):
@@ -26,12 +26,12 @@ def grid_tail(
             r = kappa * rng.uniform(2.0, 3.5)
             total = np.exp(-(distance[distance >= r] ** 2) / (2 * kappa**2)).sum()
             largest = max(largest, float(total / np.exp(-(r**2) / (4 * kappa**2))) / constant(d, kappa))
-    return Outcome(f"largest sum / bound {largest:.4f}", largest <= 1)
+    return CheckOutcome(f"largest sum / bound {largest:.4f}", largest <= 1)
 
 
 def _circle_losses(
     h: float,
-    spread: float,
+    bandwidth: float,
     targets: Floats,
     center: Floats,
     margin: float,
@@ -43,21 +43,21 @@ def _circle_losses(
     axis = (np.arange(300) + 0.5) / 300
     centers = gate.centers(1)[:, 0]
     # The kernel is a product over coordinates, so the gate on a grid is a product of two small matrices.
-    log_kernel = -0.5 * ((axis[:, None] - centers) / spread) ** 2
+    log_kernel = -0.5 * ((axis[:, None] - centers) / bandwidth) ** 2
     kernel = np.exp(log_kernel - log_kernel.max(axis=1, keepdims=True))
     kernel /= kernel.sum(axis=1, keepdims=True)
     own = (np.hypot(centers[:, None] - center[0], centers - center[1]) <= 0.3).astype(float)
     if rng is not None:
         own = np.where(rng.uniform(size=own.shape) < flips, 1 - own, own)
-    share = kernel @ own @ kernel.T  # the weight of centres inside the disk
+    weight = kernel @ own @ kernel.T  # the weight of centres inside the disk
     radius = np.hypot(axis[:, None] - center[0], axis - center[1])
-    missed = np.where(radius <= 0.3, 1 - share, share) ** 2 * ((targets[0] - targets[1]) ** 2).sum()
+    missed = np.where(radius <= 0.3, 1 - weight, weight) ** 2 * ((targets[0] - targets[1]) ** 2).sum()
     return float(missed.mean()), float(np.where(np.abs(radius - 0.3) >= margin, missed, 0.0).mean())
 
 
 def global_loss(
     rng: np.random.Generator, quick: bool, bandwidth: Callable[[float], float] = lambda h: KAPPA * h
-) -> Outcome:
+) -> CheckOutcome:
     """The loss of the oracle kernel gate for random weights inside and outside a circle, over the mesh."""
     meshes = 1 / np.array([8, 12, 16, 24, 32, 48, 64])
     losses, draws = np.zeros(meshes.size), 4 if quick else 20
@@ -67,10 +67,10 @@ def global_loss(
     laws = [theory.kernel_loss(h, 3, 2, boundary=4 * np.pi * 0.3) for h in meshes]
     rate, ratio = slope(meshes, losses), held_out_ratio(losses, laws)
     figure = f"exponent in h {rate:.3f}; loss on finer meshes {ratio:.2f} x law fitted on coarser ones"
-    return Outcome(figure, abs(rate - 1) < 0.12 and ratio <= 1.05)
+    return CheckOutcome(figure, abs(rate - 1) < 0.12 and ratio <= 1.05)
 
 
-def interior_loss(rng: np.random.Generator, quick: bool, flips: float = 0.0) -> Outcome:
+def interior_loss(rng: np.random.Generator, quick: bool, flips: float = 0.0) -> CheckOutcome:
     """The loss farther than rho = 0.15 from the circle: -log loss over 1/h^2."""
     rho, draws = 0.15, 3 if quick else 20
     meshes = np.linspace(0.65, 0.35, 6) * theory.interior_mesh_limit(2, rho, KAPPA)
@@ -83,10 +83,10 @@ def interior_loss(rng: np.random.Generator, quick: bool, flips: float = 0.0) -> 
     figure = (
         f"-log loss grows like {rate:.3f} rho^2 / (kappa h)^2; finer meshes {ratio:.1e} x law fitted on coarser ones"
     )
-    return Outcome(figure, rate >= 0.5 and ratio <= 1.0)
+    return CheckOutcome(figure, rate >= 0.5 and ratio <= 1.0)
 
 
-def resolution(rng: np.random.Generator, quick: bool, power: float = 2.0) -> Outcome:
+def resolution(rng: np.random.Generator, quick: bool, power: float = 2.0) -> CheckOutcome:
     """M stripes on [0, 1] with mesh M^-2: the loss over M."""
     counts, losses = np.array([8, 12, 16, 24, 32, 48]), []
     for M in counts:
@@ -102,7 +102,7 @@ def resolution(rng: np.random.Generator, quick: bool, power: float = 2.0) -> Out
             loss += float(((weights - np.eye(M)[own[part]]) ** 2).sum())
         losses.append(loss / x.size)
     rate, ratio = slope(counts, losses), held_out_ratio(losses, np.sqrt(np.log(counts)) / counts)
-    return Outcome(
+    return CheckOutcome(
         f"exponent in M {rate:.3f}; larger M {ratio:.2f} x law fitted on smaller M",
         abs(rate + 1) < 0.12 and ratio <= 1.05,
     )

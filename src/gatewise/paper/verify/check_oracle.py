@@ -3,23 +3,18 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
+from gatewise.aggregation.scales import clipped_scale
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.nets import eta_net
-from gatewise.paper.verify.check import Check, gauss_nodes, held_out_ratio, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, gauss_nodes, held_out_ratio, slope
 
 BOX, NOISE, SEPARATION = 2.0, 0.2, 0.5
 X_NODES, X_WEIGHTS = gauss_nodes(-1.0, 1.0, 48)
 BLOCK = 128  # observations whose weights are held at a time
-
-
-def _posterior(start: Floats, log_density: Floats) -> tuple[Floats, Floats]:
-    """Weights before each observation of a block, (b, S), and the log weights after it."""
-    total = start + np.cumsum(log_density, axis=0)
-    return np.asarray(softmax(np.vstack([start, total[:-1]]), axis=1)), np.asarray(total[-1])
 
 
 def online_risk(
@@ -27,19 +22,21 @@ def online_risk(
     truth: Callable[[Floats], Floats],
     n: int,
     rng: np.random.Generator,
-    posterior: Callable[[Floats, Floats], tuple[Floats, Floats]] = _posterior,
+    weigh: Callable[[Floats, Floats], Floats] = after,
 ) -> float:
     """The mean over the aggregation block of |f^t - f_0|^2; curves maps x (n,) to all candidates, (S, n)."""
     n_2 = n_3 = n // 3
     x = rng.uniform(-1.0, 1.0, n_2 + n_3)
     y = truth(x) + NOISE * rng.normal(size=x.size)
     residual = y - curves(x)  # (S, n_2 + n_3)
-    scale = np.clip(np.sqrt((residual[:, :n_2] ** 2).mean(axis=1)), NOISE / 2, NOISE * 2)
+    scale = clipped_scale(residual[:, :n_2].T, NOISE / 2, NOISE * 2)  # (S,)
     log_density = (-0.5 * (residual[:, n_2:] / scale[:, None]) ** 2 - np.log(scale)[:, None]).T  # (n_3, S)
     errors = curves(X_NODES) - truth(X_NODES)
-    start, total = np.zeros(len(scale)), 0.0
+    log_weights, total = np.zeros(len(scale)), 0.0  # AFTER goes on from the weights that a block left
     for at in range(0, n_3, BLOCK):
-        weights, start = posterior(start, log_density[at : at + BLOCK])
+        block = log_density[at : at + BLOCK]
+        weights = weigh(block, log_weights)[:-1]
+        log_weights = log_weights + block.sum(axis=0)
         total += float((((weights @ errors) ** 2) @ X_WEIGHTS).sum()) / 2
     return total / n_3
 
@@ -65,7 +62,7 @@ def _risk_curve(
     return np.array(risks)
 
 
-def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Outcome:
+def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> CheckOutcome:
     """Dense softmax, truth inside the class, mesh 6 / (M sqrt(n)): the risk over n against (Md/n) log(Mdn)."""
     sizes = np.array([200, 400, 800, 1600] if quick else [300, 600, 1200, 2400, 4800])
     meshes = [theory.dense_mesh(2, int(n), constant=6.0) for n in sizes]
@@ -73,7 +70,7 @@ def dense_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Out
     return _judge(risks, sizes, np.array([theory.dense_cost(2, 1, int(n)) for n in sizes]))
 
 
-def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Outcome:
+def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> CheckOutcome:
     """Top-1, truth inside the class, mesh 150 sqrt(d) r / (n_3 M^2): the risk over n against the sparse cost."""
     sizes = np.array([150, 300, 600, 1200])
     meshes = [theory.sparse_mesh(2, 1, int(n) // 3, SEPARATION, constant=150.0) for n in sizes]
@@ -81,10 +78,10 @@ def sparse_oracle(rng: np.random.Generator, quick: bool, **broken: object) -> Ou
     return _judge(risks, sizes, np.array([theory.sparse_cost(2, 1, int(n), SEPARATION) for n in sizes]))
 
 
-def _judge(risks: Floats, sizes: Floats, costs: Floats) -> Outcome:
+def _judge(risks: Floats, sizes: Floats, costs: Floats) -> CheckOutcome:
     rate, ratio = slope(sizes, risks), held_out_ratio(risks, costs)
     figure = f"exponent {rate:.2f}; risk on larger n {ratio:.2f} x law fitted on smaller n"
-    return Outcome(figure, rate < -0.7 and ratio <= 1.35)
+    return CheckOutcome(figure, rate < -0.7 and ratio <= 1.35)
 
 
 CHECKS = (

@@ -11,10 +11,10 @@ from scipy.special import expit, softmax
 from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate, phi_regularity
-from gatewise.paper.verify.check import Check, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, slope
 
 
-def relative_derivative(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> Outcome:
+def relative_derivative(rng: np.random.Generator, quick: bool, factor: float = 0.5) -> CheckOutcome:
     """The change of normalised weights over the change of scores, for random and for near-tied scores."""
     largest = 0.0
     for name, phi in (("exp", np.exp), ("sigmoid", expit)):
@@ -30,7 +30,7 @@ def relative_derivative(rng: np.random.Generator, quick: bool, factor: float = 0
             before, after = (phi(t) / phi(t).sum(axis=1, keepdims=True) for t in (z, z + step))
             ratio = np.linalg.norm(after - before, axis=1) / np.linalg.norm(step, axis=1)
             largest = max(largest, float(ratio.max()) / bound)
-    return Outcome(f"largest change / (B/2) {largest:.4f}", 0.99 < largest <= 1 + 1e-6)
+    return CheckOutcome(f"largest change / (B/2) {largest:.4f}", 0.99 < largest <= 1 + 1e-6)
 
 
 def _separated(rng: np.random.Generator, M: int, d: int, r: float) -> Floats:
@@ -41,7 +41,9 @@ def _separated(rng: np.random.Generator, M: int, d: int, r: float) -> Floats:
             return np.asarray(theta)
 
 
-def continuity(rng: np.random.Generator, quick: bool, modulus: Callable[..., float] = theory.topk_modulus) -> Outcome:
+def continuity(
+    rng: np.random.Generator, quick: bool, modulus: Callable[..., float] = theory.topk_modulus
+) -> CheckOutcome:
     """The L2 distance of Top-K gates over the distance of their parameters, X uniform on [-1, 1]^2."""
     M, d, r, deltas = 4, 2, 0.3, np.geomspace(1e-3, 3e-1, 6)
     X = rng.uniform(-1, 1, size=(40_000 if quick else 400_000, d))
@@ -65,10 +67,10 @@ def continuity(rng: np.random.Generator, quick: bool, modulus: Callable[..., flo
     shown = ", ".join(f"{e:.3f}" for e in exponents)
     figure = f"exponents {shown} for K = 1, 2, dense; distance / bound {largest:.3f}"
     halves = all(abs(e - 0.5) < 0.08 for e in exponents[:2])
-    return Outcome(figure, halves and abs(exponents[2] - 1) < 0.1 and largest <= 1)
+    return CheckOutcome(figure, halves and abs(exponents[2] - 1) < 0.1 and largest <= 1)
 
 
-def realised_regions(rng: np.random.Generator, quick: bool, intercept: float = -1.0) -> Outcome:
+def realised_regions(rng: np.random.Generator, quick: bool, intercept: float = -1.0) -> CheckOutcome:
     """The proof's Top-1 gate for three regions with M - 3 idle experts: assignments, and slope separation over M."""
     v = np.array([[0.8, 0.1, 0.1], [-0.5, 0.6, 0.0], [-0.3, -0.7, 0.2]])
     X = rng.uniform(-1, 1, size=(2000 if quick else 20_000, 2))
@@ -84,7 +86,7 @@ def realised_regions(rng: np.random.Generator, quick: bool, intercept: float = -
         gaps.append(float(pdist(every).min()))
     rate = slope(counts, gaps)
     figure = f"assignments agree {agreed:.4f}; separation falls like M^{rate:.2f}"
-    return Outcome(figure, agreed == 1.0 and abs(rate + 0.5) < 0.1)
+    return CheckOutcome(figure, agreed == 1.0 and abs(rate + 0.5) < 0.1)
 
 
 def _packing(radius: float, taken: Floats, count: int) -> Floats:
@@ -100,7 +102,7 @@ def _packing(radius: float, taken: Floats, count: int) -> Floats:
         side += 1
 
 
-def top1_barrier(rng: np.random.Generator, quick: bool, k: int = 1) -> Outcome:
+def top1_barrier(rng: np.random.Generator, quick: bool, k: int = 1) -> CheckOutcome:
     """Random Top-1 gates against the barrier, and a Top-2 gate below it, where two regions need mixtures."""
     x = np.linspace(-1, 1, 401)
     left = x < 0
@@ -125,7 +127,7 @@ def top1_barrier(rng: np.random.Generator, quick: bool, k: int = 1) -> Outcome:
         weights[where, i], weights[where, j] = w, 1 - w
     top2 = float(((np.einsum("nm,mn->n", weights, experts) - truth) ** 2).mean())
     figure = f"best Top-1 of {len(thetas)} gates {lowest:.3f}, barrier {barrier:.3f}, two-expert mixture {top2:.3f}"
-    return Outcome(figure, lowest >= barrier * (1 - 1e-9) and top2 < barrier and min(advantages) > 0)
+    return CheckOutcome(figure, lowest >= barrier * (1 - 1e-9) and top2 < barrier and min(advantages) > 0)
 
 
 def _best_pair(experts: Floats, truth: Floats, pair: tuple[int, int]) -> tuple[float, float]:
@@ -135,7 +137,7 @@ def _best_pair(experts: Floats, truth: Floats, pair: tuple[int, int]) -> tuple[f
     return float(((w * step + second - truth) ** 2).sum()), w
 
 
-def decomposition(rng: np.random.Generator, quick: bool, factor: float = 8.0) -> Outcome:
+def decomposition(rng: np.random.Generator, quick: bool, factor: float = 8.0) -> CheckOutcome:
     """Risk of a gate against 2 x expert error + 8 A^2 x assignment error, random experts and an extremal pair."""
     largest, A = 0.0, 2.0
     for trial in range(300 if quick else 5000):
@@ -148,7 +150,7 @@ def decomposition(rng: np.random.Generator, quick: bool, factor: float = 8.0) ->
         expert_error = float(((experts[nearest, np.arange(50)] - truth) ** 2).mean())
         gate_error = float(((weights - np.eye(M)[nearest]) ** 2).sum(axis=1).mean())
         largest = max(largest, risk / (2 * expert_error + factor * A**2 * gate_error))
-    return Outcome(f"largest risk / bound {largest:.3f}", largest <= 1)
+    return CheckOutcome(f"largest risk / bound {largest:.3f}", largest <= 1)
 
 
 CHECKS = (

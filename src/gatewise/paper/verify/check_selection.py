@@ -7,10 +7,10 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise import theory
+from gatewise.aggregation import after
 from gatewise.arrays import Floats
 from gatewise.gates import KernelGate, LinearGate, QuadraticGate
-from gatewise.paper.verify.check import Check, Outcome, slope
-from gatewise.paper.verify.check_aggregation import after_weights
+from gatewise.paper.verify.check import Check, CheckOutcome, slope
 
 NOISE = 0.5
 
@@ -33,14 +33,16 @@ def select(
     """Algorithm `alg:selection` with known noise: curves (L, P) and truth (P,) on P equally likely points."""
     at = rng.integers(truth.size, size=n)
     y = truth[at] + NOISE * rng.normal(size=n)
-    weights = after_weights(-0.5 * ((y[:, None] - curves[:, at].T) / NOISE) ** 2).mean(axis=0)
+    weights = after(-0.5 * ((y[:, None] - curves[:, at].T) / NOISE) ** 2)[:-1].mean(axis=0)
     aggregate = weights @ curves
     risks = ((curves - truth) ** 2).mean(axis=1)
     chosen = project(((curves - aggregate) ** 2).mean(axis=1))
     return Selected(float(risks[chosen]), float(((aggregate - truth) ** 2).mean()), risks)
 
 
-def selection_price(rng: np.random.Generator, quick: bool, project: Callable[[Floats], int] = _nearest) -> Outcome:
+def selection_price(
+    rng: np.random.Generator, quick: bool, project: Callable[[Floats], int] = _nearest
+) -> CheckOutcome:
     """Lists of 2 to 256 estimators: the projection's inequality path by path, the mean risk against the bound."""
     pathwise, ratios = 0.0, []
     x = (np.arange(200) + 0.5) / 200
@@ -59,12 +61,12 @@ def selection_price(rng: np.random.Generator, quick: bool, project: Callable[[Fl
     figure = (
         f"chosen / (6 aggregate + 4 best) up to {pathwise:.3f}; mean risk / explicit bound up to {max(ratios):.4f}"
     )
-    return Outcome(figure, pathwise <= 1 and bool(max(ratios) <= 1))
+    return CheckOutcome(figure, pathwise <= 1 and bool(max(ratios) <= 1))
 
 
 def selection_by_region(
     rng: np.random.Generator, quick: bool, project: Callable[[Floats], int] = _nearest
-) -> Outcome:
+) -> CheckOutcome:
     """Linear, quadratic and kernel gates on a disk: the chosen risk against expert errors and assignment losses."""
     axis = (np.arange(30) + 0.5) / 30
     X = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
@@ -90,18 +92,18 @@ def selection_by_region(
     picked = sum(run.chosen <= 1.01 * run.candidates.min() for run in runs)
     shown = ", ".join(f"{loss:.3f}" for loss in losses)
     figure = f"losses {shown}; best class chosen {picked}/{reps}; risk {chosen:.3f}, bound {bound:.1f}"
-    return Outcome(figure, chosen <= bound and picked >= 0.95 * reps)
+    return CheckOutcome(figure, chosen <= bound and picked >= 0.95 * reps)
 
 
 REGIONS = np.array([[0.8, 0.1, 0.1], [-0.5, 0.6, 0.0], [-0.3, -0.7, 0.2]])  # v_r of three regions of [-1, 1]^2
 INPUT_NORM, BOX = np.sqrt(3.0), 3.0
 
 
-def _margin_density(share: Floats) -> float:
+def _margin_density(probability: Floats) -> float:
     """A bound on the margins' densities: a.x + b has density at most 1 / (sqrt(2) |a|) on the square."""
     gaps = np.linalg.norm(REGIONS[:, None, :2] - REGIONS[None, :, :2], axis=2)
     forms = np.where(gaps > 0, 1 / (np.sqrt(2) * np.where(gaps > 0, gaps, 1.0)), 0.0).sum(axis=1)
-    return float((forms / share).max())
+    return float((forms / probability).max())
 
 
 def _region_gate(scores: Floats, log_m: float, ratios: Floats, idle_sign: float) -> Floats:
@@ -134,7 +136,7 @@ def _softmax_regions(
     return np.array(losses), np.array(errors), logs, _margin_density(np.bincount(own, minlength=3) / len(own))
 
 
-def hard_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) -> Outcome:
+def hard_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) -> CheckOutcome:
     """Dense softmax on three regions over M: the loss against the explicit bound, and the sum over idle experts."""
     losses, _, logs, density = _softmax_regions(rng, quick, np.ones((3, 1)), idle_sign)
     bounds = [theory.soft_assignment_error(3, round(np.exp(v)), density, INPUT_NORM) for v in logs]
@@ -147,30 +149,30 @@ def hard_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) 
         f"exponent in log M {rate:.3f}; loss / bound {ratio:.3f}; idle sum at M = 1000 {idle:.1e}, "
         f"bound {M**-0.5:.1e}, the display as printed {(M - 3) * M**1.5:.1e}"
     )
-    return Outcome(figure, abs(rate + 1) < 0.1 and ratio <= 1 and idle <= M**-0.5)
+    return CheckOutcome(figure, abs(rate + 1) < 0.1 and ratio <= 1 and idle <= M**-0.5)
 
 
-def mixed_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) -> Outcome:
+def mixed_regions(rng: np.random.Generator, quick: bool, idle_sign: float = 1.0) -> CheckOutcome:
     """The same with two experts in each region at given weights."""
-    share = rng.uniform(0.3, 0.7, (3, 1))
-    ratios = np.hstack([share, 1 - share])
+    first = rng.uniform(0.3, 0.7, (3, 1))
+    ratios = np.hstack([first, 1 - first])
     losses, _, logs, density = _softmax_regions(rng, quick, ratios, idle_sign)
     log_weight = float(-np.log(ratios).min())
     bounds = [theory.soft_mixture_error(3, round(np.exp(v)), density, INPUT_NORM, log_weight) for v in logs]
     rate, ratio = slope(logs[2:], losses[2:]), float((losses / bounds).max())
-    return Outcome(f"exponent in log M {rate:.3f}; loss / bound {ratio:.3f}", abs(rate + 1) < 0.1 and ratio <= 1)
+    return CheckOutcome(f"exponent in log M {rate:.3f}; loss / bound {ratio:.3f}", abs(rate + 1) < 0.1 and ratio <= 1)
 
 
-def soft_predictors(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> Outcome:
+def soft_predictors(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> CheckOutcome:
     """The squared error of the predictors behind these gates, against 4 A^2 and 8 A^2 times the gates' losses."""
-    share = rng.uniform(0.3, 0.7, (3, 1))
+    first = rng.uniform(0.3, 0.7, (3, 1))
     worst, rates = 0.0, []
-    for ratios, constant in ((np.ones((3, 1)), 4.0), (np.hstack([share, 1 - share]), 8.0)):
+    for ratios, constant in ((np.ones((3, 1)), 4.0), (np.hstack([first, 1 - first]), 8.0)):
         losses, excess, logs, _ = _softmax_regions(rng, quick, ratios, 1.0)
         worst = max(worst, float((excess / (factor * constant * losses)).max()))
         rates.append(slope(logs[2:], excess[2:]))
     figure = f"error / bound {worst:.3f}; exponents in log M {rates[0]:.3f} (hard), {rates[1]:.3f} (mixed)"
-    return Outcome(figure, worst <= 1 and all(abs(rate + 1) < 0.12 for rate in rates))
+    return CheckOutcome(figure, worst <= 1 and all(abs(rate + 1) < 0.12 for rate in rates))
 
 
 CHECKS = (

@@ -6,7 +6,7 @@ import numpy as np
 
 from gatewise import theory
 from gatewise.arrays import Floats
-from gatewise.paper.verify.check import Check, Outcome, slope
+from gatewise.paper.verify.check import Check, CheckOutcome, slope
 
 ORDER, TREND, NOISE = 2, 4.0, 0.5
 COEFFICIENTS = np.array([[0.3, 0.8, -0.5, 0.4, 0.3], [-0.2, 0.5, 0.6, -0.4, 0.2]])  # of 1, sin, cos, sin, cos
@@ -94,31 +94,31 @@ def _risk_tables(rng: np.random.Generator, quick: bool, trend_known: bool) -> tu
     return sizes, np.array(shared), np.array(routed)
 
 
-def fourier_slopes(rng: np.random.Generator, quick: bool, trend_known: bool = False) -> Outcome:
+def fourier_slopes(rng: np.random.Generator, quick: bool, trend_known: bool = False) -> CheckOutcome:
     """Risks with and without the shared trend over n, the routed order being the best of each n."""
     sizes, shared, routed = _risk_tables(rng, quick, trend_known)
     fast, slow = slope(sizes, shared), slope(sizes, routed)
     floor = [theory.fourier_branch_risk(n / 2, TREND, NOISE) for n in sizes]
     figure = f"exponents {fast:.3f} shared, {slow:.3f} routed; routed / floor {float((routed / floor).min()):.2f}"
-    return Outcome(figure, abs(fast + 1) < 0.12 and abs(slow + 0.5) < 0.1)
+    return CheckOutcome(figure, abs(fast + 1) < 0.12 and abs(slow + 0.5) < 0.1)
 
 
-def rate_gap(rng: np.random.Generator, quick: bool, trend_known: bool = False) -> Outcome:
+def rate_gap(rng: np.random.Generator, quick: bool, trend_known: bool = False) -> CheckOutcome:
     """The quotient of the two risks over n: the shared representation wins by the rates' quotient."""
     sizes, shared, routed = _risk_tables(rng, quick, trend_known)
     profiles = theory.RateProfile(1.0, 1.0), theory.RateProfile(1.0, 0.5)
     wins = theory.shared_wins(profiles[0], (profiles[0],) * 2, (profiles[1],) * 2)
     rate = slope(sizes, routed / shared)
     figure = f"routed / shared from {routed[0] / shared[0]:.2f} to {routed[-1] / shared[-1]:.2f}, exponent {rate:.3f}"
-    return Outcome(figure, abs(rate - 0.5) < 0.15 and wins and routed[-1] > shared[-1])
+    return CheckOutcome(figure, abs(rate - 0.5) < 0.15 and wins and routed[-1] > shared[-1])
 
 
-def joint_sieve(rng: np.random.Generator, quick: bool, dimension: int = 11) -> Outcome:
+def joint_sieve(rng: np.random.Generator, quick: bool, dimension: int = 11) -> CheckOutcome:
     """n risk / sigma^2 of joint least squares at a large n: the dimension of the additive class."""
     n = 2000
     risk = np.mean([shared_risk(n, rng) for _ in range(150 if quick else 1500)])
     scaled = float(risk * n / NOISE**2)
-    return Outcome(f"n risk / sigma^2 = {scaled:.2f}, dimension {dimension}", abs(scaled / dimension - 1) < 0.15)
+    return CheckOutcome(f"n risk / sigma^2 = {scaled:.2f}, dimension {dimension}", abs(scaled / dimension - 1) < 0.15)
 
 
 def _series(t: Floats, y: Floats, order: int) -> Floats:
@@ -127,7 +127,7 @@ def _series(t: Floats, y: Floats, order: int) -> Floats:
 
 def series_floor(
     rng: np.random.Generator, quick: bool, estimate: Callable[[Floats, Floats, int], Floats] = _series
-) -> Outcome:
+) -> CheckOutcome:
     """The orthogonal-series estimator's risk for a ramp over tail + sigma^2 (2K + 1) / m."""
     ratios, ramp, reps = [], 0.4, 300 if quick else 3000
     for order in (1, 4, 16):
@@ -139,7 +139,7 @@ def series_floor(
             found = estimate(t, ramp * t + NOISE * rng.normal(size=m), order)
             risks.append(float(((found - exact) ** 2).sum()) + ramp**2 * theory.fourier_tail(order))
         ratios.append((np.mean(risks) + 3 * np.std(risks) / np.sqrt(reps)) / floor)
-    return Outcome(f"risk / floor {min(ratios):.3f} (mean + 3 standard errors)", min(ratios) >= 1)
+    return CheckOutcome(f"risk / floor {min(ratios):.3f} (mean + 3 standard errors)", min(ratios) >= 1)
 
 
 CHECKS = (

@@ -1,0 +1,67 @@
+"""A choice among candidates averaged over several random orders of the rows: steps (b) to (d) of `alg:selection`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gatewise.aggregation.blocks import BlockCounts, Blocks
+from gatewise.aggregation.selection import nearest, scales, weigh, Weighing
+from gatewise.arrays import Floats, Indices
+from gatewise.noise import Noise
+
+
+class Selection(NamedTuple):
+    """What the aggregation of L candidates over the orders leaves.
+
+    ``candidate`` is the number of the one nearest to the aggregate, ``squared_distances`` (L,) the mean squared
+    distance of each to it, ``weights`` (L,) the weights averaged over time and orders. For every order there is one
+    of ``sigmas`` (L,), the noise scales, and one of ``weighings``, the weights over time.
+    """
+
+    candidate: int
+    squared_distances: Floats
+    weights: Floats
+    sigmas: list[Floats]
+    weighings: list[Weighing]
+
+
+def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.random.Generator) -> list[Indices]:
+    """Random orders of n rows that all begin with the same ``n_first`` rows: the candidates are fitted there once.
+
+    >>> orders = orders_with_one_first_block(6, 2, 3, np.random.default_rng(0))
+    >>> len({tuple(order[:2]) for order in orders}), len({tuple(order) for order in orders})
+    (1, 3)
+    """
+    first = rng.permutation(n)
+    others = [np.concatenate([first[:n_first], rng.permutation(first[n_first:])]) for _ in range(n_orders - 1)]
+    return [first, *others]
+
+
+def select(
+    F: Floats, y: Floats, orders: Sequence[Indices], counts: BlockCounts, blocks: Blocks, noise: Noise
+) -> Selection:
+    """Weigh the candidates along every order, average the weights, and take the candidate nearest to the aggregate.
+
+    F (n, L) are the predictions of the candidates and y (n,) the responses. The first ``counts.burn_in`` rows of an
+    order, on which the candidates were fitted, are not used; the next ``counts.calibration`` give the noise scales,
+    unless ``blocks.sigma`` is given, and the rest the weights.
+    """
+    sigmas, weighings = [], []
+    for order in orders:
+        second, third = np.split(order[counts.burn_in :], [counts.calibration])
+        if blocks.sigma is not None:
+            sigma = np.full(F.shape[1], float(blocks.sigma))
+        else:
+            sigma = scales(F[second], y[second], blocks.scale_bounds(y[second]))
+        sigmas.append(sigma)
+        weighings.append(weigh(F[third], y[third], sigma, noise))
+    weights = np.mean([weighing.weights for weighing in weighings], axis=0)
+    candidate, distances = nearest(F[orders[0][counts.burn_in :]], weights)
+    return Selection(candidate, distances, weights, sigmas, weighings)
+
+
+def one_or_stacked(arrays: Sequence[NDArray[np.generic]]) -> NDArray[np.generic]:
+    """The array itself if there is one, else all of them along a new first axis."""
+    return arrays[0] if len(arrays) == 1 else np.stack(arrays)
