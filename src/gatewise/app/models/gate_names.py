@@ -5,6 +5,7 @@ its class. Its code is imported when the gate is asked for, and not before.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points, EntryPoint
 from typing import Any
 
@@ -44,9 +45,10 @@ def choose_gates(words: Sequence[str] | None) -> Any:
 
 
 def register_added_gates() -> None:
-    """Import and register every gate that an installed package adds."""
+    """Import and register every gate that an installed package adds; those that cannot be imported are left out."""
     for point in list(_added()):
-        _register(point)
+        with suppress(ValueError):
+            _register(point)
 
 
 def gate_classes() -> tuple[type, ...]:
