@@ -25,7 +25,7 @@ def gate_names() -> list[str]:
 
 
 def choose_gates(words: Sequence[str] | None) -> Any:
-    """The ``gates`` of `MoERegressor` for the words of a user: names, one or several to a word, with commas between.
+    """What to pass as ``gates`` to `MoERegressor` for a user's words: each is a name, or several with commas.
 
     Gates that installed packages add are imported and registered, so that their names mean the same as the others'.
 
