@@ -13,7 +13,7 @@ Records = list[dict[str, Any]]
 
 
 def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> Records:
-    """Tables and verdict; records of the stated settings. Those of the common one go into the folder."""
+    """Print tables and verdict; returns records of the stated settings, and files those of the common one."""
     rows = table1.run(table1.stated_and_common(), reps, seed, runner)
     for design in table1.STATED:
         console.print(table1_table.table1(rows, design))

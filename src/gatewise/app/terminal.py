@@ -19,7 +19,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as 
 
 
 def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
-    """A bar with the time left, on stderr; ``done`` of them were in the store."""
+    """Pass items on and show a bar with the time left; ``done`` of ``total`` were in the store before."""
     note = f"replications ({done:,} from the store)" if done else "replications"
     columns = (note, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Costly and cheap replications take turns: the time left is told from the last minutes.
@@ -31,7 +31,7 @@ def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
 
 
 def write_json(path: Path | None, content: Any) -> None:
-    """The content as JSON, if a path was given."""
+    """Write the content as JSON, if a path was given."""
     if path is not None:
         path.write_text(json.dumps(content, indent=2) + "\n")
 

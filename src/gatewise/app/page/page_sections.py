@@ -75,7 +75,7 @@ def _verdict_words(findings: Findings) -> str:
 
 
 def _held_back(findings: Findings) -> Html | None:
-    """The score that the fit made on rows it held back, as the model file tells it."""
+    """A sentence on the errors on rows held back before the fit, if the model file has such facts."""
     try:
         trial = findings.facts["test"]
         scores = {str(score["method"]): float(score["rmse"]) for score in trial["scores"]}
