@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -137,7 +136,7 @@ class Pool:
         models = copy.deepcopy([expert for _, expert in unfitted])
         copies = {name: model for (name, _), model in zip(unfitted, models, strict=True)}
         for name, model in copies.items():
-            with noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
+            with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
                 model.fit(X, y)
         return self.with_models(copies.get(name, expert) for name, expert in self.experts)
 
@@ -153,7 +152,7 @@ class Pool:
 
     def total(self, X: Any) -> Floats:
         """The sum of the predictions of all experts, (n,); zeros where there is no expert."""
-        return np.asarray(self.predict(X).sum(axis=1))
+        return np.asarray(self.predict(X).sum(axis=1)) if self.experts else np.zeros(_n_rows(X))
 
     def mix(self, X: Any, assignments: Iterable[tuple[int, Indices, Floats]]) -> Floats:
         """The sum over (m, rows, weights) of weights times expert m's predictions at these rows, (n,).
@@ -193,7 +192,7 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Flo
     array([1., 1.])
     """
     ask: Any = getattr(expert, "predict", expert)
-    with noting(f"raised by {label}"):
+    with Noting(f"raised by {label}"):
         answer = ask(X)
     try:
         predictions = np.asarray(answer, dtype=np.float64)
@@ -238,14 +237,18 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     return {}
 
 
-@contextmanager
-def noting(note: str) -> Iterator[None]:
-    """An error that is raised inside keeps its type and gets a note, such as which expert it came from."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(note)
-        raise
+class Noting:
+    """Context manager: an error that is raised inside keeps its type and gets a note, such as the expert's name."""
+
+    def __init__(self, note: str) -> None:
+        self.note = note
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception):
+            error.add_note(self.note)
 
 
 def _fit_one(
@@ -253,7 +256,7 @@ def _fit_one(
 ) -> tuple[Any, Floats]:
     """The expert fitted on the first rows of the split (None unless ``keep``), and its forecasts of the others."""
     train, test = split
-    with noting(f"raised by {label}"):
+    with Noting(f"raised by {label}"):
         whole = keep and len(train) == len(y)
         part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
