@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
-from gatewise.arrays import Floats, Integers
+from gatewise.arrays import Booleans, Floats, Integers
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
@@ -141,7 +141,7 @@ def project_l2(
     F: Floats,
     quadrature: ArrayLike | None = None,
     n_threads: int = 1,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Booleans | None = None,
 ) -> Projection:
     """The candidate nearest to a function with values target (Q,) at the rows; step (f).
 

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats, Indices
 
 BLOCK_NUMBERS = 2**21  # log weights held at a time
 WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
@@ -147,9 +147,7 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
     return weights
 
 
-def time_average(
-    log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[NDArray[np.intp]]
-) -> TimeAverage:
+def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[Indices]) -> TimeAverage:
     """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
 
     ``weights`` are the weights that predict a row, averaged over rows and orders; ``predictions`` the forecasts
@@ -171,8 +169,8 @@ def time_average(
 
 
 def _predicting(
-    log_weights: Floats, log_density: Floats, wide: NDArray[np.bool_], order: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    log_weights: Floats, log_density: Floats, wide: Booleans, order: Indices
+) -> Iterator[tuple[Indices, Floats]]:
     """The rows of an order in blocks, each with the weights (rows, S) that predict them."""
     for start, stop in _blocks(wide[order], log_weights.size):
         rows = order[start:stop]
@@ -181,7 +179,7 @@ def _predicting(
         log_weights, _ = normalise(cumulated[-1])
 
 
-def _wide_rows(rows: Floats) -> NDArray[np.bool_]:
+def _wide_rows(rows: Floats) -> Booleans:
     """The rows of (T, S) in which finite log densities differ by more than WIDE, (T,)."""
     if rows.size and np.isfinite(rows).all():
         return np.asarray(rows.max(axis=1) - rows.min(axis=1) > WIDE)
@@ -190,7 +188,7 @@ def _wide_rows(rows: Floats) -> NDArray[np.bool_]:
     return np.asarray(most - rows.min(axis=1, where=finite, initial=np.inf) > WIDE)
 
 
-def _blocks(wide: NDArray[np.bool_], S: int) -> Iterator[tuple[int, int]]:
+def _blocks(wide: Booleans, S: int) -> Iterator[tuple[int, int]]:
     """Blocks start..stop of rows that may be cumulated before the weights are normalised again.
 
     A block holds at most BLOCK_NUMBERS numbers, and a ``wide`` row ends its block, for the small differences of later

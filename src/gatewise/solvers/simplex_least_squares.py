@@ -23,8 +23,8 @@ FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an object
 class SimplexFit(NamedTuple):
     """A minimiser with its certificate: objective - gap <= the minimum <= objective.
 
-    ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error,
-    over a thousandth of the mean squared spread of experts and response instead.
+    ``relative_gap`` is the gap over the objective, or, if that is larger, over a thousandth of the mean square of
+    experts and response about the mean expert: an almost perfect fit need not be known to ten digits.
     """
 
     theta: Floats  # (M, C)
