@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.engine import aggregate, calibrate, effective_number, weight_path
+from gatewise.aggregation.engine import aggregate, calibrate, weight_path
 from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
 from gatewise.aggregation.pieces import Piece
+from gatewise.aggregation.weights import effective_size
 from gatewise.arrays import Floats
 from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
 from gatewise.experts.gated import GatedExperts
@@ -159,7 +160,7 @@ def _over_net(
         leading=leading,
         leading_theta=net.theta(leading),
         leading_path=along.T,
-        effective=effective_number(result.log_weights),
+        effective=effective_size(result.log_weights),
         acceptance=np.empty(0),
         ess=np.empty(0),
         thinning_error=path.thinning_error,

@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from gatewise.aggregation.particles import moves
 from gatewise.aggregation.particles.domains import Box, Simplices
 from gatewise.aggregation.particles.forms import Form, ParticleRows
 from gatewise.aggregation.particles.likelihood import Likelihood
-from gatewise.aggregation.weights import update
+from gatewise.aggregation.weights import effective_size, update
 from gatewise.arrays import Floats
 
 BLOCK = 256  # chains that move together: fixed, so that results do not depend on the number of threads
@@ -72,11 +71,6 @@ def init(problem: ParticleProblem, n: int, shape: tuple[int, int], rng: np.rando
 def predictions(form: Form, theta: Floats, rows: ParticleRows) -> Floats:
     """Every particle's prediction at every row, (S, n); the responses are not looked at."""
     return -form.residuals(theta, rows._replace(y=np.zeros(rows.y.size)))
-
-
-def effective_size(log_weights: Floats) -> float:
-    """1 / sum of squared weights, from 1 to S, of normalised log weights."""
-    return float(np.exp(-logsumexp(2.0 * log_weights)))
 
 
 def systematic(log_weights: Floats, size: int, u: float) -> NDArray[np.intp]:
