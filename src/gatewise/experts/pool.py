@@ -103,28 +103,25 @@ class Pool:
 
         ``targets`` is (n,) for all experts, or (n, M).
         """
+        n = len(targets)
+        everything = (np.arange(n), np.empty(0, dtype=np.intp))
+        done = self._fit_splits(X, targets, [everything, *splits])
+        return [model for model, _ in done[0]], _collect(splits, done[1:])
+
+    def hold_out(self, X: Any, targets: Floats, splits: Sequence[Split]) -> HeldOut:
+        """The experts' forecasts on the rows that each split holds out, without a fit to all rows."""
+        return _collect(splits, self._fit_splits(X, targets, splits))
+
+    def _fit_splits(self, X: Any, targets: Floats, splits: Sequence[Split]) -> list[list[tuple[Any, Floats]]]:
+        """What `_fit_one` gives for every split and every expert."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        everything = (np.arange(n), np.empty(0, dtype=np.intp))
-        tasks = [(split, m) for split in (everything, *splits) for m in range(M)]
         done = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_one)(
-                self._label(self.experts[m][0]),
-                self.experts[m][1],
-                X,
-                columns[:, m],
-                split,
-                self.params.get(self.experts[m][0], {}),
-                keep=split is everything,
-            )
-            for split, m in tasks
+            delayed(_fit_one)(self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}))
+            for split in splits
+            for m, (name, expert) in enumerate(self.experts)
         )
-        fitted = [model for model, _ in done[:M]]
-        parts = [
-            np.column_stack([forecast for _, forecast in done[M * j : M * (j + 1)]])
-            for j in range(1, len(splits) + 1)
-        ]
-        return fitted, _collect(splits, parts)
+        return [done[M * number : M * (number + 1)] for number in range(len(splits))]
 
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
@@ -252,22 +249,27 @@ class Noting:
 
 
 def _fit_one(
-    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any], keep: bool
+    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any]
 ) -> tuple[Any, Floats]:
-    """The expert fitted on the first rows of the split (None unless ``keep``), and its forecasts of the others."""
+    """The expert fitted to the first rows of a split, and its forecasts of the rows that are held out.
+
+    Where rows are held out the model itself has done its work, and None stands in its place.
+    """
     train, test = split
+    whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
+    part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
     with Noting(f"raised by {label}"):
-        whole = keep and len(train) == len(y)
-        part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
-    forecast = expert_predictions(model, _safe_indexing(X, test), label) if len(test) else np.empty(0)
-    return (model if keep else None), forecast
+    if len(test) == 0:
+        return model, np.empty(0)
+    return None, expert_predictions(model, _safe_indexing(X, test), label)
 
 
-def _collect(splits: Sequence[Split], parts: Sequence[Floats]) -> HeldOut:
+def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:
     rows = np.concatenate([test for _, test in splits])
     fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    return HeldOut(rows, fold, np.concatenate(parts), tuple(train for train, _ in splits))
+    forecasts = [np.column_stack([forecast for _, forecast in part]) for part in done]
+    return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
 
 
 def _n_rows(X: Any) -> int:

@@ -42,6 +42,7 @@ def loss_terms(
 
 @compiled
 def _log_terms(z: Floats, value: Floats, slope: Floats, curvature: Floats) -> None:
+    """-log z, -1 / z, 1 / z^2."""
     for i in range(z.size):
         inverse = 1.0 / z[i]
         value[i] = -math.log(z[i])
