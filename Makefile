@@ -23,7 +23,7 @@ demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that expl
 # there are cores. A file stays on one worker, so the blocks of a guide run in order. Workers do not start threads or
 # processes of their own unless a test asks for them.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
-ALONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 LOKY_MAX_CPU_COUNT=1
+ALONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE LOKY_MAX_CPU_COUNT=1
 QUICK := not slow and not wheel and not pools
 PYTEST := $(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadfile -m "$(QUICK)"
 
@@ -69,7 +69,7 @@ bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
 
 bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes on where it stopped
-	$(BIN)/gatewise bench real --out out/bench --json out/bench/real.json
+	$(BIN)/python -m benchmarks.real --out out/bench --json out/bench/real.json
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out out

@@ -1,32 +1,18 @@
-"""The figures of the project's benchmarks, read from their JSON files, with the goals that were set for them."""
+"""``python -m benchmarks.figures``: the figures of all benchmarks, read from their JSON files, beside their goals."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
-import gatewise
+import typer
+from rich.table import Table
 
-Key = str | Mapping[str, Any]  # a key of an object, or what a row of a list must contain
-
-
-@dataclass(frozen=True)
-class Headline:
-    """One figure of a benchmark: where it stands in the file, and the goal, if there is one.
-
-    ``over`` names the place of a number that the figure is divided by.
-    """
-
-    benchmark: str
-    what: str
-    path: tuple[Key, ...]
-    unit: str
-    goal: float | None = None
-    better: Literal["more", "less"] = "more"
-    over: tuple[Key, ...] | None = None
+from benchmarks.command import start
+from benchmarks.headlines import Headline, HEADLINES, Key
+from benchmarks.timing import RESULTS
+from gatewise.app.terminal import console, Json, write_json
 
 
 @dataclass(frozen=True)
@@ -45,77 +31,62 @@ class Reached:
         return self.value >= goal if self.headline.better == "more" else self.value <= goal
 
 
-FASTER, TIME, SECONDS = "times as fast", "of its time", "s"
-_MANY = {"data 0": "2.6", "data 1": "2.4", "data 2": "5.1"}  # noise SD between the experts
-_LARGE, _LARGE_CE = {"case": "n=5000, M=5, C=400"}, {"case": "quadratic, n=5000, d=6, M=5, radius 30"}
-_SHAPES = {"mixtral": 580.0, "deepseek_moe": 450.0, "fine_grained": 300.0}
-
-HEADLINES: tuple[Headline, ...] = (
-    Headline("gate_weights", "mean gate against blocked NumPy", ("rows", {"k": 8}, "times_faster"), FASTER, 1.5),
-    Headline("gate_weights", "the same, Top-2", ("rows", {"k": 2}, "times_faster"), FASTER, 1.5),
-    Headline("sparse_predict", "Top-1 of 16 against dense", ("top1_over_dense",), TIME, 0.08, "less"),
-    Headline("aggregation", "n = 200 against plain NumPy", ("n200", "faster_than_numpy_plain"), FASTER, 25),
-    Headline("aggregation", "n = 200 against NumPy by product", ("n200", "faster_than_numpy_product"), FASTER, 4),
-    Headline("aggregation", "n = 1,000 against plain NumPy", ("n1000", "faster_than_numpy_plain"), FASTER, 25),
-    Headline("aggregation", "n = 1,000 against NumPy by product", ("n1000", "faster_than_numpy_product"), FASTER, 8),
-    Headline("aggregation", "two threads, n = 200", ("n200", "two_threads"), FASTER, 1.7),
-    Headline("aggregation", "two threads, n = 1,000", ("n1000", "two_threads"), FASTER, 1.7),
-    Headline("aggregation", "two threads at best: a bare loop", ("two_threads_at_best", "two_threads"), FASTER),
-    Headline("aggregation", "exact skipping saves", ("skipping_n1000", "saved"), "of the time", 0.2),
-    Headline("aggregation", "Top-2 against dense, n = 200", ("n200", "top2_over_dense"), TIME, 1.25, "less"),
-    Headline("aggregation", "Top-2 against dense, n = 1,000", ("n1000", "top2_over_dense"), TIME, 1.25, "less"),
-    Headline("aggregation", "projection with abort", ("projection_n1000", "abort_over_full"), TIME, 0.4, "less"),
-    Headline("aggregation", "a list against NumPy", ("list_M8_d10", "faster_than_numpy_blas"), FASTER, 3),
-    Headline("aggregation", "1,679,616 candidates", ("S1679616", "seconds_two_threads"), SECONDS, 3, "less"),
-    Headline("aggregation", "1e8 candidates", ("S1e8", "seconds_two_threads"), SECONDS, 60, "less"),
-    Headline("aggregation", "memory of 1e8 candidates", ("S1e8", "bytes_per_candidate"), "bytes each", 25, "less"),
-    Headline("particles", "500 particles against a net of 16^6",
-             ("against_net", "rows", {"what": "500 particles"}, "gap_to_net"), "noise SD", 0.03, "less"),
-    *(Headline("particles", f"two runs, experts {apart} SD apart",
-               ("many_parameters", "rows", {"what": data}, "gap_between_runs"), "noise SD", 0.08, "less")
-      for data, apart in _MANY.items()),
-    *(Headline("particles", f"time, experts {apart} SD apart",
-               ("many_parameters", "rows", {"what": data}, "seconds"), SECONDS, 20, "less")
-      for data, apart in _MANY.items()),
-    Headline("simplex_ls", "kernel gate, C = 400, against nnls",
-             ("cases", _LARGE, "results", {"solver": "nnls_multipliers"}, "seconds"), FASTER,
-             over=("cases", _LARGE, "results", {"solver": "ours"}, "seconds")),
-    Headline("cross_entropy", "n = 5,000 against L-BFGS-B",
-             ("cases", _LARGE_CE, "results", {"solver": "L-BFGS-B"}, "seconds"), FASTER,
-             over=("cases", _LARGE_CE, "results", {"solver": "ours"}, "seconds")),
-    Headline("profile_search", "200 thresholds against lstsq", ("rows", {"n": 20_000}, "times_faster"), FASTER, 100),
-    Headline("profile_search", "n = 100,000", ("rows", {"n": 100_000}, "seconds", "search"), SECONDS, 0.3, "less"),
-    Headline("specialization", "any false alarm, worst design", ("level",), "of the runs", 0.05, "less"),
-    Headline("specialization", "specialists found, n = 1,200",
-             ("power", {"n": 1200, "effect": 0.8}, "found"), "of them"),
-    Headline("moe_layer", "64 experts, K = 6, against dense", ("sparse_over_dense",), TIME, 0.2, "less"),
-    Headline("moe_regressor", "fit against a stack's", ("fit_over_stack",), TIME, 1.3, "less"),
-    Headline("moe_regressor", "predict against a stack's", ("predict_over_stack",), TIME, 1.1, "less"),
-    *(Headline("gpu_moe", f"forward, {shape}",
-               ("rows", {"shape": shape, "skewed": False}, "fused", "forward_tflops"), "TFLOP/s", goal)
-      for shape, goal in _SHAPES.items()),
-)  # fmt: skip
-
-
-def results_folder() -> Path:
-    """The folder of results of the checkout that this package runs from, or of the working directory."""
-    for root in (Path.cwd(), Path(gatewise.__file__).parents[2]):
-        folder = root / "benchmarks" / "results"
-        if folder.is_dir():
-            return folder
-    raise ValueError("there is no folder benchmarks/results here; name one by --results, or work in a checkout")
-
-
-def run_benchmarks(folder: Path) -> None:
-    """Run every benchmark of the checkout that a folder of results belongs to; it takes many minutes."""
-    subprocess.run([sys.executable, "-m", "benchmarks"], cwd=folder.parents[1], check=True, stdout=subprocess.DEVNULL)
-
-
-def read_results(folder: Path) -> list[Reached]:
+def read_results(folder: Path = RESULTS) -> list[Reached]:
     """All headlines with the figures of the files in a folder."""
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
     return [
         Reached(headline, _value(headline, _read(folder / f"{headline.benchmark}.json"))) for headline in HEADLINES
     ]
+
+
+def figures_table(rows: Sequence[Reached]) -> Table:
+    """One line for each figure; a missed goal says so."""
+    known = [row for row in rows if row.value is not None]
+    missed = sum(row.met is False for row in known)
+    absent = sorted({row.headline.benchmark for row in rows} - {row.headline.benchmark for row in known})
+    table = Table(
+        title="Benchmarks",
+        caption=f"x: times as fast; {len(known)} figures, {missed} goals missed"
+        + f"; not run: {', '.join(absent)}" * bool(absent),
+    )
+    table.add_column("benchmark")
+    table.add_column("what")
+    for name in ("reached", "goal"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
+    before = ""
+    for row in known:
+        name = row.headline.benchmark
+        verdict = {True: "met", False: "[bold]missed[/bold]", None: ""}[row.met]
+        table.add_row(name if name != before else "", row.headline.what, _reached(row), _goal(row), verdict)
+        before = name
+    return table
+
+
+def figure_records(rows: Sequence[Reached]) -> list[dict[str, Any]]:
+    """The same for a JSON file."""
+    return [
+        {
+            "benchmark": row.headline.benchmark,
+            "what": row.headline.what,
+            "reached": row.value,
+            "unit": row.headline.unit,
+            "goal": row.headline.goal,
+            "met": row.met,
+        }
+        for row in rows
+    ]
+
+
+def main(
+    results: Annotated[Path, typer.Option(help="Folder of results.")] = RESULTS,
+    json_file: Json = None,
+) -> None:
+    """The figures that the benchmarks left in their JSON files, beside the goals that were set for them."""
+    rows = read_results(results)
+    console.print(figures_table(rows))
+    write_json(json_file, figure_records(rows))
 
 
 def _read(path: Path) -> Any:
@@ -149,3 +120,17 @@ def _worst(found: Any) -> float:
     if isinstance(found, dict):
         return max(float(one["any_alarm"]) for one in found.values())
     return max(map(float, found)) if isinstance(found, list) else float(found)
+
+
+def _reached(row: Reached) -> str:
+    return f"{row.value:.3g} {row.headline.unit}".replace("times as fast", "x")
+
+
+def _goal(row: Reached) -> str:
+    if row.headline.goal is None:
+        return ""
+    return f"{'>=' if row.headline.better == 'more' else '<='} {row.headline.goal:g}"
+
+
+if __name__ == "__main__":
+    start(main)

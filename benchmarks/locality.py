@@ -1,57 +1,33 @@
-"""Designs on which a gate is the truth: known experts, n = 1,000, error against the regression function.
+"""``python -m benchmarks.locality``: every competitor on the designs on which a gate is the truth.
 
-The three designs of the paper, and a fourth with two experts, each right on one half of the square.
+The experts are known, n = 1,000, and the error is the mean squared distance from the regression function.
 """
 
+import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+import pandas as pd
+import typer
+from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from benchmarks.real.competitors import Competitor, COMPETITORS, Pool
-from gatewise.arrays import as_count, Floats
+from benchmarks.command import start
+from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
+from benchmarks.real.competitors import Competitor, COMPETITORS, Contest
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
+from gatewise.arrays import as_count
 from gatewise.backends import processes
-from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.runner import Progress, run_tasks, silent
 from gatewise.paper.store import record_key, Store
 
 N, N_TEST, NAMES = 1000, 10_000, ("x1", "x2")
 GLOBAL = ("best single", "mean", "simplex stack", "ridge stack", "greedy")  # the same weights everywhere
 FOREST = "forest stack"
-
-
-def _half_space_scores(X: Floats) -> Floats:
-    """So steep that the softmax is an indicator."""
-    return np.column_stack([1e6 * (0.8 * X[:, 0] - 0.6 * X[:, 1]), np.zeros(len(X))])
-
-
-HALF_SPACE = Design("half-space", DESIGNS["linear"].experts[:2], _half_space_scores, 0.5, (N, N))
-LOCAL_DESIGNS: dict[str, Design] = {**DESIGNS, HALF_SPACE.name: HALF_SPACE}
-
-
-class KnownExpert(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A function of the rows as a scikit-learn regressor that has nothing to learn."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def fit(self, _X: Any, _y: Any) -> "KnownExpert":
-        """Nothing to do."""
-        return self
-
-    def predict(self, X: Any) -> Floats:
-        """The function at every row, (n,)."""
-        rows = np.asarray(X, dtype=float)
-        values = self.function.predict(rows) if hasattr(self.function, "predict") else self.function(rows)
-        return np.asarray(values, dtype=float)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True)
@@ -128,8 +104,6 @@ def ratios(rows: Sequence[LocalityRow], ours: str = "gatewise") -> dict[str, dic
 
 
 def _errors(name: str, replication: int, competitors: Sequence[Competitor], seed: int) -> dict[str, float]:
-    import pandas as pd  # noqa: PLC0415 - an extra
-
     design = LOCAL_DESIGNS[name]
     number = zlib.crc32(name.encode())
     rng = np.random.default_rng([seed, number, replication])
@@ -137,10 +111,43 @@ def _errors(name: str, replication: int, competitors: Sequence[Competitor], seed
     new = rng.uniform(-1.0, 1.0, size=(N_TEST, 2))
     rows, new_rows = pd.DataFrame(X, columns=NAMES), pd.DataFrame(new, columns=NAMES)
     experts = [(f"f{m + 1}", KnownExpert(expert)) for m, expert in enumerate(design.experts)]
-    pool = Pool(experts, rows, y, number + replication, prefit=True)
+    contest = Contest(experts, rows, y, number + replication, prefit=True)
     errors = {}
     with threadpool_limits(1):
         for one in competitors:
-            miss = one.build(pool).fit(rows, y).predict(new_rows) - design.truth(new)
+            miss = one.build(contest).fit(rows, y).predict(new_rows) - design.truth(new)
             errors[one.name] = float(np.mean(miss**2))
     return errors
+
+
+def locality_table(rows: Sequence[LocalityRow]) -> Table:
+    """MSE to the truth on the designs with true locality: a row per competitor."""
+    designs = list(dict.fromkeys(row.design for row in rows))
+    table = Table(title="MSE to the truth, its standard error below")
+    table.add_column("competitor")
+    for design in designs:
+        table.add_column(design, justify="right")
+    for name in dict.fromkeys(row.competitor for row in rows):
+        mine = {row.design: row for row in rows if row.competitor == name}
+        table.add_row(name, *(f"{mine[d].mse:.4g}\n±{mine[d].se:.1g}" for d in designs))
+    return table
+
+
+def main(
+    reps: Reps = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is done so far.")] = Path("out/bench"),
+) -> None:
+    """Designs on which a gate is the truth, the experts known: distance from the truth at n = 1,000."""
+    rows = run(reps, seed, jobs, store=out / "locality.sqlite", progress=show_progress)
+    found = ratios(rows)
+    console.print(locality_table(rows))
+    for design, values in found.items():
+        console.print(f"{design}: gatewise over {json.dumps(values)}", soft_wrap=True)
+    write_json(json_file, {"rows": [asdict(row) for row in rows], "ratios": found})
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,19 +1,27 @@
-"""What `MoERegressor` loses to the best candidate of its own list, which no one could have known.
+"""``python -m benchmarks.regret``: what `MoERegressor` loses to the best candidate of its own list.
 
-Known experts, so that a candidate's distance from the truth is exact; the list is fitted and aggregated on the same
-rows, the experts' forecasts being new to them.
+The best candidate is known only afterwards, from the truth. The experts are known functions, so that a candidate's
+distance from the truth is exact. The list is fitted and aggregated on the same rows.
 """
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
+from rich.table import Table
 
-from benchmarks.locality import KnownExpert, LOCAL_DESIGNS
+from benchmarks.command import start
+from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
 from gatewise.arrays import as_count
+from gatewise.backends import processes
 from gatewise.estimators import MoERegressor
 from gatewise.paper.runner import Runner
+from gatewise.paper.store import Store
 
 SIZES = (100, 400, 1600)
 N_TEST = 4000
@@ -77,3 +85,33 @@ def _row(design: str, n: int, runs: np.ndarray) -> RegretRow:
         excess_se=float(excess.std(ddof=1) / np.sqrt(len(runs))),
         n_candidates=int(runs[0, 4]),
     )
+
+
+def regret_table(rows: Sequence[RegretRow]) -> Table:
+    """The aggregate beside the best of its list; the excess in units of the noise variance over n."""
+    table = Table(title="MSE to the truth; best: of the list; excess: n (aggregate - best) / noise variance")
+    for name in ("design", "n", "stack", "best", "aggregate", "single", "excess", "log S"):
+        table.add_column(name, justify="left" if name == "design" else "right", no_wrap=True)
+    for row in rows:
+        risks = (f"{value:.4f}" for value in (row.stack, row.best, row.aggregate, row.single))
+        excess = f"{row.excess:.1f}±{row.excess_se:.1f}"
+        table.add_row(row.design, str(row.n), *risks, excess, f"{np.log(row.n_candidates):.1f}")
+    return table
+
+
+def main(
+    reps: Reps = 20,
+    seed: Seed = 0,
+    jobs: Jobs = -1,
+    json_file: Json = None,
+    out: Annotated[Path, typer.Option(help="Folder for what is done so far.")] = Path("out/bench"),
+) -> None:
+    """What MoERegressor loses to the best candidate of its own list, on designs with known experts."""
+    runner = Runner(processes(jobs), Store(out / "regret.sqlite"), show_progress)
+    rows = run(reps=reps, seed=seed, runner=runner)
+    console.print(regret_table(rows))
+    write_json(json_file, [asdict(row) for row in rows])
+
+
+if __name__ == "__main__":
+    start(main)

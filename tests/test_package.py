@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ def test_the_wheel_installs_into_an_empty_environment(tmp_path):
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
     (wheel,) = tmp_path.glob("gatewise-*.whl")
+    inside = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert inside == {"gatewise", f"gatewise-{gatewise.__version__}.dist-info"}  # no benchmark, no test
     venv.create(tmp_path / "env", with_pip=True)
     python = str(tmp_path / "env" / "bin" / "python")
     install = [python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "gatewise"
-ALIASES = ("Floats", "Integers", "Booleans", "Indices")
 
 
 @dataclass(frozen=True)
@@ -31,8 +30,8 @@ class Concept:
 CONCEPTS = (
     Concept("AFTER in NumPy", "aggregation/weights.py", r"after|reweight|AfterState", r"cumsum\(.*log_densit"),
     Concept("AFTER, compiled", "kernels/net/sweep.py", r"sweep_units|mean_weights_units"),
-    Concept("clipped scale", "aggregation/selection.py", r"_?scales|clipped_scales?", r"np\.clip\(.*np\.sqrt\("),
-    Concept("Top-K, the reference", "kernels/top_k.py", r"top_k(_rows)?"),
+    Concept("clipped scale", "aggregation/scales.py", r"clipped_scales?", r"np\.clip\(np\.sqrt\("),
+    Concept("Top-K, the reference and the compiled one", "kernels/top_k.py", r"top_k(_rows)?|_?keep_best"),
     Concept("simplex least squares", "solvers/simplex_least_squares.py", r"simplex_least_squares|convex_stack"),
     Concept("pool of experts", "experts/pool.py", r"\w*Pool"),
 )
@@ -69,14 +68,15 @@ def class_names():
 
 
 def aliases():
-    """Aliases of arrays that are defined outside of arrays.py."""
-    found = []
-    for place, _, tree in modules():
-        for node in tree.body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-            names = {target.id for target in targets if isinstance(target, ast.Name)} & set(ALIASES)
-            found += [f"{name}: {place}:{node.lineno}" for name in sorted(names) if place != "arrays.py"]
-    return found
+    """Names for a type of arrays that are defined outside of arrays.py."""
+    return [
+        f"{ast.unparse(node)}: {place}:{node.lineno}"
+        for place, _, tree in modules()
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        and place != "arrays.py"
+        and re.match(r"(np\.)?(typing\.)?NDArray\[", ast.unparse(node.value) if node.value else "")
+    ]
 
 
 def concepts():

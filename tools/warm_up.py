@@ -9,6 +9,8 @@ import time
 import warnings
 
 import numpy as np
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
 
 import gatewise as gw
 from gatewise.experts import ConstantExpert
@@ -67,6 +69,12 @@ def gates():
         gate.mean_weights(X, theta)
 
 
+def router():
+    """The learned router over two experts."""
+    X, y = sample()
+    gw.MoERegressor([("line", LinearRegression()), ("mean", DummyRegressor())], random_state=0).fit(X, y).predict(X)
+
+
 def shared():
     """Thresholds of one and of two cuts, and the scales of sharing."""
     X, y = sample()
@@ -77,7 +85,7 @@ def shared():
     fit_scales({"slope": X[:, 1:], "level": np.ones((ROWS, 1))}, labels, (0, 1), y)
 
 
-PARTS = {part.__name__: part for part in (product_nets, lists, particles, gates, shared)}
+PARTS = {part.__name__: part for part in (product_nets, lists, particles, gates, router, shared)}
 
 
 def main():

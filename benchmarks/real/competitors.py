@@ -1,4 +1,4 @@
-"""Who takes part: each competitor is a name and a function that builds it from the pool of experts."""
+"""Who takes part: each competitor is a name and a function that builds it from the experts and the training rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from gatewise.estimators import MoERegressor
 STACK = "simplex stack"  # what the others are held against
 
 
-class Pool(NamedTuple):
+class Contest(NamedTuple):
     """What a competitor is built from."""
 
     experts: list[tuple[str, Any]]
@@ -44,18 +44,18 @@ class Pool(NamedTuple):
         return KFold(5, shuffle=True, random_state=self.seed % 2**32)
 
 
-Facts = Callable[[Any, Pool, Any, Floats], Mapping[str, Any]]
+Facts = Callable[[Any, Contest, Any, Floats], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Competitor:
-    """``build(pool)`` is an unfitted regressor; ``facts(model, pool, X_test, y_test)`` what else to record.
+    """``build(contest)`` is an unfitted regressor; ``facts(model, contest, X_test, y_test)`` what else to record.
 
     ``version`` is part of the key of stored results: count it up when results change.
     """
 
     name: str
-    build: Callable[[Pool], Any]
+    build: Callable[[Contest], Any]
     facts: Facts | None = None
     version: int = 1
 
@@ -64,37 +64,37 @@ def _floats(values: Any) -> Floats:
     return np.asarray(values, dtype=float)
 
 
-def _stack_on_inputs(pool: Pool, make_final: Callable[[int], Any]) -> StackingRegressor:
+def _stack_on_inputs(contest: Contest, make_final: Callable[[int], Any]) -> StackingRegressor:
     """A stack whose last model sees the experts' predictions and the inputs.
 
     scikit-learn hands over one array: predictions first, then the columns of X, text among numbers. The last model
     is a pipeline that makes codes of the text, as the experts that are trees do.
     """
-    M, columns = len(pool.experts), list(pool.X.columns)
-    text = [M + columns.index(name) for name in text_columns(pool.X)]
-    numbers = [*range(M), *(M + columns.index(name) for name in numeric_columns(pool.X))]
+    M, columns = len(contest.experts), list(contest.X.columns)
+    text = [M + columns.index(name) for name in text_columns(contest.X)]
+    numbers = [*range(M), *(M + columns.index(name) for name in numeric_columns(contest.X))]
     encode = ordinal_inputs(numbers, text)
     final = make_pipeline(encode, FunctionTransformer(_floats), make_final(len(text)))
-    return StackingRegressor(pool.experts, final, cv=pool.folds, passthrough=True)
+    return StackingRegressor(contest.experts, final, cv=contest.folds, passthrough=True)
 
 
-def _dynamic(pool: Pool) -> DynamicSelection:
-    encoder = scaled_inputs(numeric_columns(pool.X), text_columns(pool.X))
-    return DynamicSelection(core_experts(), encoder, pool.seed % 2**32)
+def _dynamic(contest: Contest) -> DynamicSelection:
+    encoder = scaled_inputs(numeric_columns(contest.X), text_columns(contest.X))
+    return DynamicSelection(core_experts(), encoder, contest.seed % 2**32)
 
 
-def _router(pool: Pool) -> MoERegressor:
-    return MoERegressor(pool.experts, cv="prefit" if pool.prefit else pool.folds, random_state=pool.seed)
+def _router(contest: Contest) -> MoERegressor:
+    return MoERegressor(contest.experts, cv="prefit" if contest.prefit else contest.folds, random_state=contest.seed)
 
 
 RIVALS: tuple[Competitor, ...] = (
-    Competitor("best single", lambda pool: WeightedExperts(pool.experts, best_single, pool.folds)),
-    Competitor("mean", lambda pool: VotingRegressor(pool.experts)),
-    Competitor(STACK, lambda pool: WeightedExperts(pool.experts, simplex, pool.folds)),
-    Competitor("ridge stack", lambda pool: StackingRegressor(pool.experts, RidgeCV(), cv=pool.folds)),
-    Competitor("forest stack", lambda pool: _stack_on_inputs(pool, lambda _text: forest())),
-    Competitor("boosted stack", lambda pool: _stack_on_inputs(pool, boosting)),
-    Competitor("greedy", lambda pool: WeightedExperts(pool.experts, greedy, pool.folds)),
+    Competitor("best single", lambda contest: WeightedExperts(contest.experts, best_single, contest.folds)),
+    Competitor("mean", lambda contest: VotingRegressor(contest.experts)),
+    Competitor(STACK, lambda contest: WeightedExperts(contest.experts, simplex, contest.folds)),
+    Competitor("ridge stack", lambda contest: StackingRegressor(contest.experts, RidgeCV(), cv=contest.folds)),
+    Competitor("forest stack", lambda contest: _stack_on_inputs(contest, lambda _text: forest())),
+    Competitor("boosted stack", lambda contest: _stack_on_inputs(contest, boosting)),
+    Competitor("greedy", lambda contest: WeightedExperts(contest.experts, greedy, contest.folds)),
     Competitor("DESReg", _dynamic),
 )
 COMPETITORS: tuple[Competitor, ...] = (

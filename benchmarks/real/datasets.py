@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
@@ -84,8 +85,6 @@ def _read(package: str, item: str) -> Any:
 
 def _with_date_parts(X: Any, column: str) -> Any:
     """The date as days since 1970, the day of the year, and the day of the week as a category."""
-    import pandas as pd  # noqa: PLC0415 - an extra
-
     when = pd.to_datetime(X[column], utc=True)
     days = (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
     parts = {column: days, f"{column}_yearday": when.dt.day_of_year, f"{column}_weekday": when.dt.day_name()}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.real.competitors import STACK
-from benchmarks.real.run import Result
+from benchmarks.real.run import SplitResult
 from benchmarks.real.summary import mean_errors, standings
 
 LINEAR = ("meats", "Carseats", "College")  # one expert wins everywhere: a gate has nothing to find
@@ -27,7 +27,7 @@ class Goal:
         return (self.least is None or self.reached >= self.least) and (self.most is None or self.reached <= self.most)
 
 
-def goals(results: Sequence[Result], ours: str = "gatewise") -> list[Goal]:
+def goals(results: Sequence[SplitResult], ours: str = "gatewise") -> list[Goal]:
     """The goals that these results can speak of; none without ``ours``, its rivals and the simplex stack."""
     errors = mean_errors(results)
     table = {one.competitor: one for one in standings(errors)}
@@ -44,7 +44,7 @@ def goals(results: Sequence[Result], ours: str = "gatewise") -> list[Goal]:
     return found + _linear_goals(results, ours) + _interval_goals(results, ours)
 
 
-def _linear_goals(results: Sequence[Result], ours: str) -> list[Goal]:
+def _linear_goals(results: Sequence[SplitResult], ours: str) -> list[Goal]:
     """On data for lines: hardly ever a gate, and nothing lost to the stack."""
     found = []
     for data in LINEAR:
@@ -59,7 +59,7 @@ def _linear_goals(results: Sequence[Result], ours: str) -> list[Goal]:
     return found
 
 
-def _interval_goals(results: Sequence[Result], ours: str) -> list[Goal]:
+def _interval_goals(results: Sequence[SplitResult], ours: str) -> list[Goal]:
     facts = [r.facts for r in results if r.competitor == ours and r.facts]
     if not facts:
         return []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.real.competitors import Competitor, COMPETITORS, Pool
+from benchmarks.real.competitors import Competitor, COMPETITORS, Contest
 from benchmarks.real.datasets import DataSet
 from benchmarks.real.memo import Memo, Memoized
 from gatewise.app.models.default_pool import make_experts
@@ -23,7 +23,7 @@ SPLITS = 5
 
 
 @dataclass(frozen=True)
-class Result:
+class SplitResult:
     """The test error of one competitor on one split of one data set."""
 
     data: str
@@ -49,7 +49,7 @@ def result_key(data: DataSet, split: int, competitor: Competitor) -> str:
 
 def run_split(
     data: DataSet, split: int, competitors: Sequence[Competitor] = COMPETITORS, folder: Path | None = None
-) -> list[Result]:
+) -> list[SplitResult]:
     """Every competitor on one split; what ``folder`` holds already is not done again."""
     store = None if folder is None else Store(folder / "results.sqlite")
     found = {one.name: _stored(store, data, split, one) for one in competitors}
@@ -57,7 +57,7 @@ def run_split(
     if missing:
         with threadpool_limits(1):
             found.update(_compute(data, split, missing, store, folder))
-    return [Result(data.name, split, one.name, **found[one.name]) for one in competitors]  # type: ignore[arg-type]
+    return [SplitResult(data.name, split, one.name, **found[one.name]) for one in competitors]  # type: ignore[arg-type]
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
     jobs: int = 1,
     folder: Path | None = None,
     progress: Progress = silent,
-) -> list[Result]:
+) -> list[SplitResult]:
     """The results of every data set, split and competitor, in that order."""
     as_count(splits, "splits")
     tasks = [(data, split, competitors, folder) for split in range(splits) for data in datasets]
@@ -89,12 +89,12 @@ def _compute(
     X_train, X_test = X.iloc[train].reset_index(drop=True), X.iloc[test].reset_index(drop=True)
     memo = Memo(None if folder is None else folder / "predictions" / f"{data.package}-{data.item}-{split}.npz")
     experts = [(name, Memoized(expert, memo)) for name, expert in make_experts(X_train)]
-    pool = Pool(experts, X_train, y[train], data.seed + split)
+    contest = Contest(experts, X_train, y[train], data.seed + split)
     found = {}
     for competitor in competitors:
-        model = competitor.build(pool).fit(X_train, y[train])
+        model = competitor.build(contest).fit(X_train, y[train])
         mse = float(np.mean((model.predict(X_test) - y[test]) ** 2))
-        facts = {} if competitor.facts is None else dict(competitor.facts(model, pool, X_test, y[test]))
+        facts = {} if competitor.facts is None else dict(competitor.facts(model, contest, X_test, y[test]))
         record = {"mse": mse, "n_train": len(train), "n_test": len(test), "facts": facts}
         memo.save()
         if store is not None:

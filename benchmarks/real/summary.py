@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from benchmarks.real.competitors import STACK
-from benchmarks.real.run import Result
+from benchmarks.real.run import SplitResult
 from gatewise.arrays import Floats
 
 
@@ -38,7 +38,7 @@ class Errors:
         return ratios
 
 
-def mean_errors(results: Sequence[Result]) -> Errors:
+def mean_errors(results: Sequence[SplitResult]) -> Errors:
     """The mean over the splits of each data set for each competitor, in the order in which they come."""
     data = tuple(dict.fromkeys(one.data for one in results))
     names = tuple(dict.fromkeys(one.competitor for one in results))
@@ -68,7 +68,7 @@ def standings(errors: Errors) -> list[Standing]:
     return sorted(found, key=lambda one: one.mean_rank)
 
 
-def fact_means(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
+def fact_means(results: Sequence[SplitResult]) -> dict[str, dict[str, Any]]:
     """For every competitor that records facts: means of the numbers, counts of the words, over all runs."""
     found: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(one.competitor for one in results if one.facts):

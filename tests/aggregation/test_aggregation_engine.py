@@ -8,12 +8,12 @@ from gatewise.aggregation.engine import (
     aggregate,
     aggregated_gate,
     calibrate,
-    effective_number,
     project_l2,
     weight_path,
 )
 from gatewise.aggregation.gate_candidates import ListCandidates, ProductCandidates
-from gatewise.noise import Gaussian
+from gatewise.aggregation.weights import after, effective_size
+from gatewise.noise import DoubleExponential, Gaussian, StudentT
 from tests import oracle
 
 RNG = np.random.default_rng(0)
@@ -46,11 +46,21 @@ def test_every_route_gives_the_twin(kind, k, noise, log_phi):
     np.testing.assert_allclose(result.log_z, log_z, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(np.exp(result.log_weights), weights[:, N], rtol=1e-9)
     np.testing.assert_allclose(result.mean_weights[1], weights[:, 10:N].mean(axis=1), rtol=1e-9)
-    assert effective_number(result.log_weights) == pytest.approx(1.0 / (weights[:, N] ** 2).sum())
+    assert effective_size(result.log_weights) == pytest.approx(1.0 / (weights[:, N] ** 2).sum())
     gate = aggregated_gate(candidates, FEATURES, result.mean_weights[0])
     np.testing.assert_allclose(gate, np.einsum("s,snm->nm", weights[:, :10].mean(axis=1), gates), rtol=1e-9)
     path = weight_path(candidates, FEATURES, Y, F, sigma, result.log_z, [3, 0, 34], noise)
     np.testing.assert_allclose(path, weights[[3, 0, 34]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [Gaussian(), DoubleExponential(), StudentT(5.0)], ids=lambda n: type(n).__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_compiled_weights_are_those_of_after(kind, noise):
+    sigma, prior = RNG.uniform(0.5, 2.0, 35), np.log(RNG.dirichlet(np.ones(35)))
+    result = aggregate(KINDS[kind](), FEATURES, Y, F, sigma, noise, prior, edges=range(N + 1))
+    path = after((noise.log_density(twin()[1] / sigma[:, None]) - np.log(sigma)[:, None]).T, prior)
+    np.testing.assert_allclose(result.mean_weights, path[:-1], rtol=1e-9)
+    np.testing.assert_allclose(np.exp(result.log_weights), path[-1], rtol=1e-9)
 
 
 @pytest.mark.parametrize("log_phi", [None, log_expit])

@@ -5,9 +5,6 @@ import pytest
 
 from gatewise.aggregation.erm import least_squares, net_least_squares
 from gatewise.gates import FeatureGate, KernelGate, LinearGate, QuadraticGate
-from gatewise.kernels.gradient import NO_SLOPES, softmax_value_and_grad
-from gatewise.kernels.loss_kinds import SQUARE
-from gatewise.solvers.local_descent import mse_and_grad
 
 
 def data(n=150, M=3, d=2, sd=0.3, seed=0):
@@ -19,16 +16,6 @@ def data(n=150, M=3, d=2, sd=0.3, seed=0):
 
 def mse(gate, X, y, F, theta):
     return float(np.mean((y - (gate.weights(X, theta) * F).sum(axis=1)) ** 2))
-
-
-def test_one_candidate_equals_the_kernel_of_many():
-    X, y, F, theta = data()
-    features = LinearGate(3).features(X)
-    value, grad = mse_and_grad(theta, features, y, F)
-    values, grads = np.empty(1), np.empty((1, *theta.shape))
-    softmax_value_and_grad(theta[None], features, y, F, SQUARE, NO_SLOPES, values, grads)
-    np.testing.assert_allclose(value, values[0] / 150, rtol=1e-12)
-    np.testing.assert_allclose(grad, grads[0] / 150, atol=1e-12)
 
 
 @pytest.mark.parametrize(

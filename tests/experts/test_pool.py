@@ -93,6 +93,12 @@ class TestFitting:
         assert not held.in_time
         assert not hasattr(pool.models[0], "coef_")
 
+    def test_a_bootstrap_sample_is_fitted_with_its_repeated_rows(self):
+        train = np.repeat(np.arange(20), 2)  # as many rows as there are, but not all of them
+        held = Pool.of([LinearRegression()]).hold_out(X, Y, [(train, np.arange(20, 40))])
+        model = LinearRegression().fit(X[train], Y[train])
+        np.testing.assert_array_equal(held.F[:, 0], model.predict(X[20:]))
+
     def test_splits_in_time_are_recognised(self):
         splits = [(train, test) for train, test in TimeSeriesSplit(3).split(X)]
         assert Pool.of([Ridge()]).fit(X, Y, splits)[1].in_time

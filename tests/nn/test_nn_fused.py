@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from gatewise.nn.fused import can_fuse, fused_swiglu
 from gatewise.nn.fused.backend import INTERPRETED, triton
 from gatewise.nn.fused.row_plan import BLOCK, capacity
-from tests.nn_naive import sorted_plan
+from tests.nn.nn_naive import sorted_plan
 
 ON_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 DEVICE = "cuda" if ON_GPU else "cpu"

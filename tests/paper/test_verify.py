@@ -40,7 +40,7 @@ BROKEN = {
     "topk_jumps": {"sparse": False},
     "topk_cover": {"coarser": 300.0},
     "after_oracle": {"weigh": no_learning},
-    "scale_calibration": {"estimate": lambda residuals: np.abs(residuals).mean(axis=-1)},
+    "scale_calibration": {"estimate": lambda residuals, low, high: np.abs(residuals).mean(axis=0)},
     "moving_experts": {"factor": 0.5},
     "divergence": {"factor": 1.1},
     "cross_entropy": {"fit": lambda features, labels: np.zeros((2, 2))},

@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+import gatewise.shared
 from gatewise.kernels.triangular import absorb, bin_factors
 from gatewise.shared import profile_threshold, search_thresholds
 from gatewise.shared.bases import FourierBasis, SplineBasis
@@ -155,3 +156,15 @@ def test_moving_search_finds_two_thresholds_from_a_greedy_start():
     thresholds, best, _ = search_moving(score, np.linspace(0, 1, 11), 2, n_jobs=2)
     np.testing.assert_allclose(thresholds, [0.3, 0.6])
     assert best == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Problem", "AdditiveProblem"), ("Profile", "ThresholdProfile"), ("Threshold", "ThresholdSearch")],
+)
+def test_old_names_are_answered_by_the_new_ones(old, new):
+    with pytest.raises(ImportError, match=f"is now gatewise.shared.{new}"):
+        exec(f"from gatewise.shared import {old}", {})
+    assert hasattr(gatewise.shared, new)
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        gatewise.shared.Nothing  # noqa: B018

@@ -1,4 +1,4 @@
-"""How the rows of a sample are shared out among the steps of `alg:general`."""
+"""How many rows of a sample each step of `alg:general` gets."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -88,16 +88,17 @@ class Blocks:
         """The bounds of the scales for a response y."""
         if self.sigma_bounds is not None:
             return self.sigma_bounds
-        # A constant response has no spread to go by; its own size then sets the scale.
-        spread = float(np.std(y)) or max(float(np.abs(y).max()), 1.0) * 1e-6
-        return 1e-3 * spread, 10.0 * spread
+        # A constant response has no deviation; its own size then sets the scale.
+        deviation = float(np.std(y)) or max(float(np.abs(y).max()), 1.0) * 1e-6
+        return 1e-3 * deviation, 10.0 * deviation
 
 
-def _rows(share: float | int | None, name: str, n: int, default: int) -> int:
-    if share is None:
+def _rows(size: float | int | None, name: str, n: int, default: int) -> int:
+    """The number of rows, of n, that a fraction or a count stands for; the default for None."""
+    if size is None:
         return default
-    if isinstance(share, int | np.integer):
-        return as_count(share, name, low=0, high=n)
-    if not 0.0 <= share < 1.0:
-        raise ValueError(f"{name} must be a fraction from 0 to below 1, or a count, not {share!r}")
-    return int(share * n)
+    if isinstance(size, int | np.integer):
+        return as_count(size, name, low=0, high=n)
+    if not 0.0 <= size < 1.0:
+        raise ValueError(f"{name} must be a fraction from 0 to below 1, or a count, not {size!r}")
+    return int(size * n)

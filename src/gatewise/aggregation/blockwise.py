@@ -1,24 +1,55 @@
-"""The operations of the kernels for what no kernel knows: a user's density or score transformation.
+"""Calibration and AFTER over many candidates in NumPy, for what no kernel knows: any density, loss or gate.
 
 They see residuals in blocks (candidates (B,), residuals (B, n)) that hold every candidate once, and pass over the
-blocks once for sums and once more for averages. Several times slower than the kernels, and as frugal with memory.
+blocks once for sums and once more for averages, so that no array of all candidates and rows is made. Several times
+slower than the kernels.
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from gatewise.aggregation.weights import cumulate
 from gatewise.arrays import Floats, Integers
+from gatewise.losses import Loss
 from gatewise.noise import Noise
 
-Blocks: TypeAlias = Iterable[tuple[Integers, Floats]]
+CandidateBlocks: TypeAlias = Iterable[tuple[Integers, Floats]]
 
 FLOOR = -1e9  # a density of zero counts as exp(FLOOR): with all candidates at zero, their ratios stay defined
 
 
-def mean_square(blocks: Blocks, n_candidates: int) -> Floats:
+class Density(Protocol):
+    """What a candidate is weighed by at every row."""
+
+    def log_density(self, candidates: Integers, residual: Floats) -> Floats:
+        """The log density (B, n) of candidates (B,) with these residuals (B, n)."""
+        ...
+
+
+class NoiseDensity(NamedTuple):
+    """log h(residual / sigma) - log sigma; sigma (S,), or (1,) for all candidates alike."""
+
+    noise: Noise
+    sigma: Floats
+
+    def log_density(self, candidates: Integers, residual: Floats) -> Floats:
+        sigma = (self.sigma[candidates] if self.sigma.size > 1 else self.sigma)[:, None]
+        return np.asarray(np.maximum(self.noise.log_density(residual / sigma), FLOOR) - np.log(sigma))
+
+
+class LossDensity(NamedTuple):
+    """The log density of a loss at the mixtures z = -residual: the residuals are those of responses that are 0."""
+
+    loss: Loss
+
+    def log_density(self, candidates: Integers, residual: Floats) -> Floats:  # noqa: ARG002 - a loss has no scales
+        with np.errstate(invalid="ignore"):  # told below
+            return np.asarray(np.maximum(self.loss.log_density(-residual.T).T, FLOOR))
+
+
+def mean_square(blocks: CandidateBlocks, n_candidates: int) -> Floats:
     """Mean squared residual of every candidate, (S,)."""
     out = np.empty(n_candidates)
     for candidates, residual in blocks:
@@ -27,29 +58,28 @@ def mean_square(blocks: Blocks, n_candidates: int) -> Floats:
 
 
 def log_weight_path(
-    candidates: Integers, residual: Floats, sigma: Floats, log_prior: Floats | None, noise: Noise, n_candidates: int
+    candidates: Integers, residual: Floats, density: Density, log_prior: Floats | None, n_candidates: int
 ) -> Floats:
     """Log weights before each observation and after the last, not normalised, (B, n + 1).
 
-    log w_t = log prior + sum_{u < t} {log h(residual_u / sigma) - log sigma}.
+    log w_t = log prior + sum_{u < t} log density of observation u.
     """
     prior = np.full(len(candidates), -np.log(n_candidates)) if log_prior is None else log_prior[candidates]
-    scale = (sigma[candidates] if sigma.size > 1 else np.full(len(candidates), sigma[0]))[:, None]
-    density = noise.log_density(residual / scale)
-    if np.isnan(density).any():
-        raise ValueError("noise must return log densities, but it returned a NaN")
-    return cumulate(prior, np.maximum(density, FLOOR) - np.log(scale), axis=1)
+    log_density = density.log_density(candidates, residual)
+    if np.isnan(log_density).any():
+        raise ValueError("noise or loss must return log densities, but it returned a NaN")
+    return cumulate(prior, log_density, axis=1)
 
 
 def sweep(
-    blocks: Blocks, n: int, n_candidates: int, sigma: Floats, log_prior: Floats | None, noise: Noise
+    blocks: CandidateBlocks, n: int, n_candidates: int, density: Density, log_prior: Floats | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Online residuals (n,), log Z in two parts (n + 1,) and final log weights (S,), as `kernels.aggregate.sweep`."""
+    """Online residuals (n,), log Z in two parts (n + 1,) and final log weights (S,), as `kernels.net.drivers`."""
     top = np.full(n + 1, -np.inf)
     mass, weighted = np.zeros(n + 1), np.zeros(n + 1)
     log_weights = np.empty(n_candidates)
     for candidates, residual in blocks:
-        path = log_weight_path(candidates, residual, sigma, log_prior, noise, n_candidates)
+        path = log_weight_path(candidates, residual, density, log_prior, n_candidates)
         log_weights[candidates] = path[:, -1]
         higher = np.maximum(top, path.max(axis=0))
         ground = np.where(np.isneginf(higher), 0.0, higher)  # a block without any prior weight
@@ -64,11 +94,10 @@ def sweep(
 
 
 def mean_weights(
-    blocks: Blocks,
+    blocks: CandidateBlocks,
     n_candidates: int,
-    sigma: Floats,
+    density: Density,
     log_prior: Floats | None,
-    noise: Noise,
     top: Floats,
     log_mass: Floats,
     edges: Integers,
@@ -76,7 +105,7 @@ def mean_weights(
     """Weights averaged over the times edges[j] <= t < edges[j + 1], (segments, S)."""
     out = np.empty((len(edges) - 1, n_candidates))
     for candidates, residual in blocks:
-        path = log_weight_path(candidates, residual, sigma, log_prior, noise, n_candidates)
+        path = log_weight_path(candidates, residual, density, log_prior, n_candidates)
         weights = np.exp((path - top) - log_mass)
         for j in range(len(edges) - 1):
             out[j, candidates] = weights[:, edges[j] : edges[j + 1]].mean(axis=1)

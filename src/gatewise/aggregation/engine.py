@@ -1,7 +1,7 @@
 """The steps of `alg:general` as pure functions: calibrate, aggregate, project, and the aggregated gate.
 
-Every function takes candidates (see `candidates`), features (n, p) of the rows, responses y (n,), and predictions
-F (n, M) of the routed experts, each row at its time. The number of threads changes no bit of a result.
+Every function takes candidates (see `gate_candidates`), features (n, p) of the rows, responses y (n,), and
+predictions F (n, M) of the routed experts, each row at its time. The number of threads changes no bit of a result.
 """
 
 from collections.abc import Sequence
@@ -9,17 +9,17 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
-from gatewise.arrays import Floats, Integers
+from gatewise.arrays import Booleans, Floats, Integers
 from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
-from gatewise.losses import DoubleExponential, Gaussian, StudentT
+from gatewise.losses import DoubleExponential, Gaussian, Loss, ResidualLoss, StudentT
 from gatewise.noise import as_noise, LogDensity, Noise
 from gatewise.stats import clip_scale
 
@@ -81,14 +81,54 @@ def aggregate(
     family = as_noise(noise)
     code = _code(family)
     if isinstance(tables, BlockTables) or code is None:
-        rest = (scales, prior, family)
-        residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), candidates.size, *rest)
-        means = blockwise.mean_weights(_blocks(tables), candidates.size, *rest, top, log_mass, cuts)
-    else:
-        setting = compiled.weight_rule(candidates.size, scales, prior, *code)
-        swept = compiled.sweep(tables, setting, n_threads)
-        residual, top, log_mass, log_weights, _ = swept
-        means = compiled.mean_weights(tables, setting, swept, cuts, n_threads)
+        return _blockwise(tables, y, blockwise.NoiseDensity(family, scales), prior, cuts, candidates.size)
+    rule = compiled.weight_rule(candidates.size, scales, prior, *code)
+    swept = compiled.sweep(tables, rule, n_threads)
+    means = compiled.mean_weights(tables, rule, swept, cuts, n_threads)
+    return _net_run(y, swept.residual, swept.top, swept.log_mass, swept.log_weights, means)
+
+
+def aggregate_loss(
+    candidates: Candidates,
+    features: Floats,
+    F: Floats,
+    loss: Loss,
+    log_prior: Floats | None = None,
+    edges: Sequence[int] | None = None,
+    n_threads: int = 1,
+) -> NetRun:
+    """Weigh the candidates by the log density that a loss gives to their mixtures, row after row; step (e).
+
+    Candidate s has z_s(t) = sum_m g_m(x_t; theta_s) F_tm at row t, and its weight is multiplied by
+    exp(loss.log_density(z_s)(t)). ``predictions`` are the mixtures sum_s w_s(t) z_s(t). F (n, M) holds the experts'
+    predictions, the probabilities that they gave to what came, or their scores, as the loss takes them. log_prior and
+    edges as in `aggregate`, which is called for a `ResidualLoss`.
+    """
+    if isinstance(loss, ResidualLoss):
+        return aggregate(candidates, features, loss.y, F, loss.scale, loss.noise, log_prior, edges, n_threads)
+    zeros = np.zeros(len(F))  # of which a residual is -z
+    tables = _tables(candidates, features, zeros, F)
+    prior, cuts = _check_prior(log_prior, candidates.size), _check_edges(edges, len(F))
+    return _blockwise(tables, zeros, blockwise.LossDensity(loss), prior, cuts, candidates.size)
+
+
+def _blockwise(
+    tables: Tables | BlockTables,
+    y: Floats,
+    density: blockwise.Density,
+    prior: Floats | None,
+    cuts: Integers,
+    size: int,
+) -> NetRun:
+    """Step (e) in NumPy, for any density."""
+    residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), size, density, prior)
+    means = blockwise.mean_weights(_blocks(tables), size, density, prior, top, log_mass, cuts)
+    return _net_run(y, residual, top, log_mass, log_weights, means)
+
+
+def _net_run(
+    y: Floats, residual: Floats, top: Floats, log_mass: Floats, log_weights: Floats, means: Floats
+) -> NetRun:
     log_z = top + log_mass
     if not np.isfinite(log_z).all():
         raise ValueError("y is so far from every candidate, in units of sigma, that its density overflows; rescale y")
@@ -102,7 +142,7 @@ def project_l2(
     F: Floats,
     quadrature: ArrayLike | None = None,
     n_threads: int = 1,
-    allowed: NDArray[np.bool_] | None = None,
+    allowed: Booleans | None = None,
 ) -> Projection:
     """The candidate nearest to a function with values target (Q,) at the rows; step (f).
 
@@ -163,19 +203,9 @@ def weight_path(
         raise ValueError(f"chosen must be a vector of candidates from 0 to {candidates.size - 1}")
     residual = _some_rows(tables, ids)
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
-    path = blockwise.log_weight_path(ids, residual, scales, prior, as_noise(noise), candidates.size)
+    density = blockwise.NoiseDensity(as_noise(noise), scales)
+    path = blockwise.log_weight_path(ids, residual, density, prior, candidates.size)
     return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
-
-
-def effective_number(log_weights: Floats) -> float:
-    """1 / sum_s w_s^2 of normalised weights, a number from 1 to S.
-
-    >>> round(effective_number(np.log([0.5, 0.5, 1e-300])), 9)
-    2.0
-    """
-    step = 2**20  # no second array of size S
-    parts = (np.exp(2.0 * log_weights[i : i + step]).sum() for i in range(0, len(log_weights), step))
-    return float(1.0 / sum(parts))
 
 
 def _code(noise: Noise) -> tuple[int, float] | None:
@@ -187,7 +217,7 @@ def _code(noise: Noise) -> tuple[int, float] | None:
     return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
 
 
-def _blocks(tables: Tables | BlockTables) -> blockwise.Blocks:
+def _blocks(tables: Tables | BlockTables) -> blockwise.CandidateBlocks:
     return tables.residuals() if isinstance(tables, BlockTables) else residual_blocks(tables)
 
 

@@ -3,23 +3,22 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.engine import aggregate, calibrate, effective_number, weight_path
+from gatewise.aggregation.engine import aggregate, calibrate, weight_path
 from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
 from gatewise.aggregation.pieces import Piece
-from gatewise.arrays import Floats
+from gatewise.aggregation.weights import effective_size
+from gatewise.arrays import Floats, Indices
 from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
 
-Indices = NDArray[np.intp]
 N_LEADING = 10
 STEP = 2**20  # candidates looked at together
 
@@ -32,6 +31,7 @@ class Observations(NamedTuple):
     y: Floats
 
     def part(self, chosen: Indices) -> "Observations":
+        """The chosen rows, in the order in which they are listed."""
         return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen])
 
 
@@ -93,6 +93,7 @@ class _BlockRows(NamedTuple):
     F: Floats
 
     def part(self, rows: slice) -> "_BlockRows":
+        """Some of the rows."""
         return _BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows])
 
 
@@ -159,7 +160,7 @@ def _over_net(
         leading=leading,
         leading_theta=net.theta(leading),
         leading_path=along.T,
-        effective=effective_number(result.log_weights),
+        effective=effective_size(result.log_weights),
         acceptance=np.empty(0),
         ess=np.empty(0),
         thinning_error=path.thinning_error,

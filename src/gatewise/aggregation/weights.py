@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import softmax
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp, softmax
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats, Indices
 
 BLOCK_NUMBERS = 2**21  # log weights held at a time
 WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
@@ -59,8 +59,7 @@ def cumulate(log_prior: Floats, log_density: Floats, axis: int = 0) -> Floats:
 
 def normalise(log_weights: Floats) -> tuple[Floats, Floats]:
     """Log weights (..., S) whose weights have sum one over the last axis, and the log (...) of the sum before."""
-    top = log_weights.max(axis=-1, keepdims=True)
-    log_sum = top + np.log(np.exp(log_weights - top).sum(axis=-1, keepdims=True))
+    log_sum = np.asarray(logsumexp(log_weights, axis=-1, keepdims=True))
     return log_weights - log_sum, log_sum[..., 0]
 
 
@@ -73,11 +72,22 @@ def update(log_weights: Floats, log_density: Floats) -> tuple[Floats, float]:
     >>> update(np.log([0.5, 0.5]), np.array([-1000.0, -1000.0 + np.log(3.0)]))[0].round(3)
     array([-1.386, -0.288])
     """
-    relative, top = _relative(log_weights, log_density[None])
-    if np.isneginf(top[0]):
+    (row,), (top,) = _counted(log_weights, log_density[None])
+    if np.isneginf(top):
         return log_weights, -np.inf
-    updated, log_mixture = normalise(log_weights + relative[0])
-    return updated, float(top[0] + log_mixture)
+    shift = top if abs(top) > WIDE else 0.0
+    updated, log_mixture = normalise(log_weights + (row - shift))
+    return updated, float(shift + log_mixture)
+
+
+def effective_size(log_weights: Floats) -> float:
+    """The effective sample size 1 / sum_s w_s^2 of normalised log weights (S,), a number from 1 to S.
+
+    >>> round(effective_size(np.log([0.5, 0.5, 1e-300])), 9)
+    2.0
+    """
+    parts = range(0, len(log_weights), BLOCK_NUMBERS)  # no second array of size S
+    return float(1.0 / sum(np.exp(2.0 * log_weights[i : i + BLOCK_NUMBERS]).sum() for i in parts))
 
 
 def init(log_prior: ArrayLike) -> AfterState:
@@ -137,9 +147,7 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
     return weights
 
 
-def time_average(
-    log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[NDArray[np.intp]]
-) -> TimeAverage:
+def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[Indices]) -> TimeAverage:
     """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
 
     ``weights`` are the weights that predict a row, averaged over rows and orders; ``predictions`` the forecasts
@@ -161,8 +169,8 @@ def time_average(
 
 
 def _predicting(
-    log_weights: Floats, log_density: Floats, wide: NDArray[np.bool_], order: NDArray[np.intp]
-) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+    log_weights: Floats, log_density: Floats, wide: Booleans, order: Indices
+) -> Iterator[tuple[Indices, Floats]]:
     """The rows of an order in blocks, each with the weights (rows, S) that predict them."""
     for start, stop in _blocks(wide[order], log_weights.size):
         rows = order[start:stop]
@@ -171,7 +179,7 @@ def _predicting(
         log_weights, _ = normalise(cumulated[-1])
 
 
-def _wide_rows(rows: Floats) -> NDArray[np.bool_]:
+def _wide_rows(rows: Floats) -> Booleans:
     """The rows of (T, S) in which finite log densities differ by more than WIDE, (T,)."""
     if rows.size and np.isfinite(rows).all():
         return np.asarray(rows.max(axis=1) - rows.min(axis=1) > WIDE)
@@ -180,7 +188,7 @@ def _wide_rows(rows: Floats) -> NDArray[np.bool_]:
     return np.asarray(most - rows.min(axis=1, where=finite, initial=np.inf) > WIDE)
 
 
-def _blocks(wide: NDArray[np.bool_], S: int) -> Iterator[tuple[int, int]]:
+def _blocks(wide: Booleans, S: int) -> Iterator[tuple[int, int]]:
     """Blocks start..stop of rows that may be cumulated before the weights are normalised again.
 
     A block holds at most BLOCK_NUMBERS numbers, and a ``wide`` row ends its block, for the small differences of later
@@ -193,24 +201,23 @@ def _blocks(wide: NDArray[np.bool_], S: int) -> Iterator[tuple[int, int]]:
 
 def _cumulated_block(log_weights: Floats, rows: Floats) -> tuple[Floats, float]:
     """`cumulate` from normalised log weights (S,) over rows (T, S), and the log of the factor that was taken off."""
-    relative, top = _relative(log_weights, rows)
+    counted, top = _counted(log_weights, rows)
     if np.isneginf(top).any():
         raise ValueError(IMPOSSIBLE)
-    return cumulate(log_weights, relative), float(top.sum())
+    return cumulate(log_weights, counted - top[:, None]), float(top.sum())
 
 
-def _relative(log_weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
-    """Rows (T, S) less their largest entry among the candidates that have weight then, and that entry, (T,).
+def _counted(log_weights: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Rows (T, S) with 0 for candidates that have no weight then, and the largest entry (T,) among the others.
 
-    A factor that all densities of an observation share is taken off before it can round off their ratios. A candidate
-    whose prior or earlier density is 0 has no weight, and gets none back whatever its density is.
+    A candidate whose prior or earlier density is 0 has no weight and gets none back, whatever its density is. The
+    largest entry is a factor that all densities of a row share: taken off, it cannot round off their ratios.
     """
     possible = np.isfinite(log_weights)
     if np.isfinite(rows).all():  # then no candidate loses all its weight on the way
-        top = rows.max(axis=1) if possible.all() else rows.max(axis=1, where=possible, initial=-np.inf)
-        return rows - top[:, None], top
+        return rows, rows.max(axis=1) if possible.all() else rows.max(axis=1, where=possible, initial=-np.inf)
     with_weight = np.logical_and.accumulate(np.concatenate([possible[None], ~np.isneginf(rows[:-1])]), axis=0)
     top = rows.max(axis=1, where=with_weight, initial=-np.inf)
     if np.isnan(top).any() or np.isposinf(top).any():
         raise ValueError(NOT_A_NUMBER)
-    return np.where(with_weight, rows, 0.0) - np.where(np.isneginf(top), 0.0, top)[:, None], top
+    return np.where(with_weight, rows, 0.0), top

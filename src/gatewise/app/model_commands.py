@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from gatewise.app.models.gate_names import AUTO, gate_names
-from gatewise.app.terminal import console, Jobs, Json, write_json
+from gatewise.app.terminal import console, Jobs, Json, messages, say, write_json
 
 app = typer.Typer()
-messages = Console(stderr=True, highlight=False)
 
 Data = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
@@ -64,11 +62,11 @@ def show_fit(saved: Any, trial: Any, out: Path) -> None:
 
     if trial is not None:
         console.print(score_table(trial, saved.target))
-    _say(str(saved.model.verdict_))
-    _say(f"model: {model_file.save_model(saved, out)}")
+    say(str(saved.model.verdict_))
+    say(f"model: {model_file.save_model(saved, out)}")
     facts = out.with_suffix(".json")
     facts.write_text(json.dumps(saved.facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    _say(f"facts: {facts}")
+    say(f"facts: {facts}")
 
 
 @app.command(
@@ -90,7 +88,7 @@ def predict(
     saved = model_file.load_model(model)
     answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
     write_json(json_file, answer.to_dict(orient="records"))
-    _say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
+    say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
 
 
 @app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
@@ -113,24 +111,5 @@ def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> Any:
 
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
-    _say(f"page: {page_file.write_page(found, out, model, data)}")
+    say(f"page: {page_file.write_page(found, out, model, data)}")
     return found
-
-
-def demo_page(out: Path) -> None:
-    """Fit, predict and explain on the demonstration's table; everything it makes lies in the folder ``out``."""
-    from gatewise.app.models import demo_data, fitting, predicting, tables  # noqa: PLC0415
-
-    data, pool = demo_data.write_files(out)
-    frame = tables.read_frame(data)
-    with messages.status(f"fitting to {len(frame)} rows"):
-        saved, trial = fitting.fit_and_score(tables.training_table(frame, demo_data.TARGET), pool)
-    show_fit(saved, trial, out / "demo.skops")
-    answer = predicting.predict_frame(saved, frame, weights=True, std=True)
-    _say(f"predictions: {tables.write_frame(answer, out / 'demo-predictions.csv')}")
-    show_page(saved, frame, out / "demo.html", "demo.skops", data.name)
-
-
-def _say(text: str) -> None:
-    """A line as it is: names and paths hold no markup and are not broken."""
-    console.print(text, markup=False, soft_wrap=True)

@@ -1,17 +1,16 @@
 """``gatewise reproduce ...``: every simulation of the paper, beside its published figures.
 
-Each command has a function that runs the experiment, shows it and returns what ``--json`` writes; ``all`` calls four
-of them in turn.
+The commands parse; a function of `gatewise.app.reproduction` runs the simulation, shows it and returns what
+``--json`` writes. It is imported when a command runs: matplotlib would make ``gatewise --help`` wait.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_path, show_progress, write_json
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
 from gatewise.backends import Backend, dask_cluster, processes
 from gatewise.paper.runner import Runner
 from gatewise.paper.store import Store
@@ -35,7 +34,9 @@ def table1(
     scheduler: Scheduler = None,
 ) -> None:
     """Errors of three gates on three designs beside the published ones (tab:mc-summary)."""
-    write_json(json_file, show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    from gatewise.app import reproduction  # noqa: PLC0415
+
+    write_json(json_file, reproduction.show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce regions --out figures")
@@ -49,7 +50,9 @@ def regions(
     scheduler: Scheduler = None,
 ) -> None:
     """True and estimated regions of three gates on three designs (fig:all-gating-results)."""
-    write_json(json_file, show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    from gatewise.app import reproduction  # noqa: PLC0415
+
+    write_json(json_file, reproduction.show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce shared --reps 200")
@@ -66,8 +69,10 @@ def shared(
     ] = "fixed",
 ) -> None:
     """Prediction error with and without a shared expert, the threshold unknown (fig:fourier-simulation)."""
+    from gatewise.app import reproduction  # noqa: PLC0415
+
     runner = _runner(out, jobs, backend, scheduler)
-    write_json(json_file, show_shared(reps, seed, runner, out, coordinates))
+    write_json(json_file, reproduction.show_shared(reps, seed, runner, out, coordinates))
 
 
 @app.command(epilog="Example: gatewise reproduce rates --reps 100 --jobs 2")
@@ -81,7 +86,9 @@ def rates(
     scheduler: Scheduler = None,
 ) -> None:
     """Risk profiles of the Fourier example for n from 200 to 51,200, and their slopes (section 6)."""
-    write_json(json_file, show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    from gatewise.app import reproduction  # noqa: PLC0415
+
+    write_json(json_file, reproduction.show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command("all", epilog="Example: gatewise reproduce all --out reproduction")
@@ -98,12 +105,14 @@ def everything(
     scheduler: Scheduler = None,
 ) -> None:
     """Run table1, regions, shared and rates, in this order, into one folder; JSON for each lies there, too."""
+    from gatewise.app import reproduction  # noqa: PLC0415
+
     runner = _runner(out, jobs, backend, scheduler)
     shows: dict[str, tuple[Callable[..., Any], int]] = {
-        "table1": (show_table1, 100),
-        "regions": (show_regions, 1),
-        "shared": (show_shared, 200),
-        "rates": (show_rates, 100),
+        "table1": (reproduction.show_table1, 100),
+        "regions": (reproduction.show_regions, 1),
+        "shared": (reproduction.show_shared, 200),
+        "rates": (reproduction.show_rates, 100),
     }
     found = {}
     for name, (show, usual) in shows.items():
@@ -124,13 +133,9 @@ def settings(
     scheduler: Scheduler = None,
 ) -> None:
     """How well each reading of what the paper leaves open matches table1, on seeds that table1 does not use."""
-    from gatewise.app.figures.table1_table import settings_table  # noqa: PLC0415
-    from gatewise.paper import table1 as experiment  # noqa: PLC0415 - `gatewise --help` need not wait for it
+    from gatewise.app import reproduction  # noqa: PLC0415
 
-    runner = _runner(out, jobs, backend, scheduler)
-    rows = experiment.run(experiment.every_setting(), reps, seed, runner)
-    console.print(settings_table(rows))
-    write_json(json_file, [asdict(row) for row in rows])
+    write_json(json_file, reproduction.show_settings(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
 @app.command("two-stage", epilog="Example: gatewise reproduce two-stage")
@@ -144,17 +149,13 @@ def two_stage(
     scheduler: Scheduler = None,
 ) -> None:
     """The bias of the plain two-stage rule, and the residualization that mends it."""
-    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
-    from gatewise.paper import two_stage as experiment  # noqa: PLC0415
+    from gatewise.app import reproduction  # noqa: PLC0415
 
-    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
-    console.print(report.two_stage_table(rows))
-    write_json(json_file, [asdict(row) for row in rows])
-    show_path(report.two_stage_figure(rows, out / "two-stage.png"))
+    write_json(json_file, reproduction.show_two_stage(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
-@app.command(epilog="Example: gatewise reproduce scales --reps 100")
-def scales(
+@app.command("scales", epilog="Example: gatewise reproduce scales --reps 100")
+def sharing_scales(
     reps: Reps = 100,
     seed: Seed = 0,
     jobs: Jobs = -1,
@@ -164,12 +165,9 @@ def scales(
     scheduler: Scheduler = None,
 ) -> None:
     """How often the scale of every component of a tree of regions is recovered."""
-    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
-    from gatewise.paper import scale_recovery as experiment  # noqa: PLC0415
+    from gatewise.app import reproduction  # noqa: PLC0415
 
-    rows = experiment.run(reps=reps, seed=seed, runner=_runner(out, jobs, backend, scheduler))
-    console.print(report.scales_table(rows))
-    write_json(json_file, [asdict(row) for row in rows])
+    write_json(json_file, reproduction.show_scales(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
 @app.command(epilog="Example: gatewise reproduce selection --reps 100 --jobs 2")
@@ -187,67 +185,10 @@ def selection(
     radius: Annotated[float | None, typer.Option(help="Box of the softmax gates; the paper's unless given.")] = None,
 ) -> None:
     """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
-    from gatewise.app.figures.selection_table import selection_tables  # noqa: PLC0415
-    from gatewise.paper import gate_choice as experiment  # noqa: PLC0415
+    from gatewise.app import reproduction  # noqa: PLC0415
 
-    setting = experiment.SelectionSetting(burn_in=burn_in, n_orders=orders, radius=radius)
-    rows = experiment.run(n or (), reps, seed, setting, _runner(out, jobs, backend, scheduler))
-    for table in selection_tables(rows):
-        console.print(table)
-    write_json(json_file, [asdict(row) for row in rows])
-
-
-def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[str, Any]]:
-    """Tables and verdict; records of the stated settings. Those of the common one go into the folder."""
-    from gatewise.app.figures.table1_table import table1 as design_table  # noqa: PLC0415
-    from gatewise.app.figures.table1_table import verdict_lines  # noqa: PLC0415
-    from gatewise.paper import table1 as experiment  # noqa: PLC0415
-
-    rows = experiment.run(experiment.stated_and_common(), reps, seed, runner)
-    for design in experiment.STATED:
-        console.print(design_table(rows, design))
-    for line in verdict_lines(rows):
-        console.print(line)
-    write_json(out / "table1-common.json", [asdict(row) for row in experiment.select(rows, experiment.COMMON)])
-    return [asdict(row) for row in experiment.select(rows, experiment.STATED)]
-
-
-def show_regions(reps: int, seed: int, runner: Runner, out: Path) -> list[dict[str, Any]]:
-    """The nine panels and how much of the square each gets right."""
-    from gatewise.app.figures import region_figure as report  # noqa: PLC0415
-    from gatewise.paper import region_maps as experiment  # noqa: PLC0415
-
-    panels = experiment.run(reps, seed, runner)
-    console.print(report.regions_table(panels))
-    show_path(report.regions_figure(panels, out / "regions.png"))
-    return [panel.record() for panel in panels]
-
-
-def show_shared(reps: int, seed: int, runner: Runner, out: Path, coordinates: str = "fixed") -> list[dict[str, Any]]:
-    """The two-panel figure, its table, and where the caption's claim holds."""
-    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
-    from gatewise.paper import shared_figure as experiment  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, coordinates=coordinates, runner=runner)
-    console.print(report.figure_table(rows))
-    for line in report.claim_lines(rows):
-        console.print(line)
-    show_path(report.shared_figure(rows, out / "shared.png"))
-    return [{**asdict(row), "claim": row.claim} for row in rows]
-
-
-def show_rates(reps: int, seed: int, runner: Runner, out: Path) -> dict[str, Any]:
-    """Risks, slopes and their figure."""
-    from gatewise.app.figures import shared_figures as report  # noqa: PLC0415
-    from gatewise.paper import rates as experiment  # noqa: PLC0415
-
-    rows = experiment.run(reps=reps, seed=seed, runner=runner)
-    slopes = experiment.slopes(rows)
-    for design in report.TITLES:
-        console.print(report.rates_table(rows, design))
-    console.print(report.slopes_table(slopes))
-    show_path(report.rates_figure(rows, out / "rates.png"))
-    return {"risks": [asdict(row) for row in rows], "slopes": [asdict(row) for row in slopes]}
+    runner = _runner(out, jobs, backend, scheduler)
+    write_json(json_file, reproduction.show_selection(n or [], reps, seed, runner, burn_in, orders, radius))
 
 
 def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> Runner:

@@ -1,4 +1,4 @@
-"""What all commands share: the console, common options, progress and files."""
+"""What all commands share: the consoles, common options, progress and files."""
 
 import json
 from collections.abc import Iterable
@@ -7,8 +7,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
 console = Console(highlight=False)
+messages = Console(stderr=True, highlight=False)  # what is no result: notes and progress
 
 Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
@@ -17,13 +19,11 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as 
 
 
 def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
-    """A bar with the time left, on stderr; ``done`` of them were in the store."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
-
+    """Pass items on and show a bar with the time left; ``done`` of ``total`` were in the store before."""
     note = f"replications ({done:,} from the store)" if done else "replications"
     columns = (note, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Costly and cheap replications take turns: the time left is told from the last minutes.
-    with Progress(*columns, console=Console(stderr=True), speed_estimate_period=180.0, transient=True) as progress:
+    with Progress(*columns, console=messages, speed_estimate_period=180.0, transient=True) as progress:
         task = progress.add_task("", total=total, completed=done)
         for item in items:
             yield item
@@ -31,11 +31,16 @@ def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
 
 
 def write_json(path: Path | None, content: Any) -> None:
-    """The content as JSON, if a path was given."""
+    """Write the content as JSON, if a path was given."""
     if path is not None:
         path.write_text(json.dumps(content, indent=2) + "\n")
 
 
+def say(text: str) -> None:
+    """Print a line as it is: names and paths hold no markup and are not broken."""
+    console.print(text, markup=False, soft_wrap=True)
+
+
 def show_path(path: Path) -> None:
     """Say where a figure lies."""
-    console.print(f"figure: {path}", soft_wrap=True)
+    say(f"figure: {path}")

@@ -3,23 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
-from gatewise.aggregation.ordered import AggregationSetting, fit_order, merge, Observations, OrderFit
+from gatewise.aggregation.ordered import Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
-from gatewise.aggregation.projections import project_by_cross_entropy, project_in_l2
-from gatewise.arrays import as_rows, check_readout, Floats, Readout, renamed
+from gatewise.aggregation.router_run import aggregation_setting, learn_router
+from gatewise.aggregation.selection_orders import one_or_stacked
+from gatewise.arrays import as_rows, check_readout, Floats, Indices, Readout, renamed
 from gatewise.estimators.all_or_nothing import all_or_nothing
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
-from gatewise.nets import ListNet, Net
+from gatewise.nets import Net
 from gatewise.noise import as_noise
 
 
@@ -36,7 +35,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     gate : Gate
         The family of gates, with one expert for each of ``experts``.
     net : Net, array (S, ...) of parameters, or Particles
-        The candidates. `Particles` stand in the place of a net that no one could build.
+        The candidates. `Particles` take the place of a net that would be too large to hold.
     shared : sequence of experts or of (name, expert) pairs
         Always on: the gate and ``experts`` learn the response less the predictions of these.
     noise : str, noise or callable
@@ -109,32 +108,26 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
         sample = Observations(given, as_rows(X), np.asarray(response, dtype=np.float64))
-        blocks = Blocks() if self.blocks is None else self.blocks
-        setting = self._setting(sample, blocks)
+        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
+        blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
+        measure = self._measure()
+        setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None)
         rng = np.random.default_rng(self.random_state)
-        orders = [rng.permutation(len(sample.y)) for _ in range(blocks.n_orders)]
-        fits = [fit_order(setting, sample, order, rng) for order in orders]
-        pieces, average = merge(fits, fixed_pool=setting.static is not None)
-        theta, report = self._project(setting, sample, orders[0], pieces, average)
-        self._pieces, self._average, self.theta_, self.projection_ = pieces, average, theta, report
-        self.blocks_ = tuple(setting.counts[: 4 if setting.counts.projection else 3])
+        self._router, orders, fits = learn_router(setting, sample, measure, rng)
+        self.theta_, self.projection_ = self._router.theta, self._router.projection
+        self.blocks_ = tuple(setting.counts if setting.counts.projection else setting.counts[:3])
         self._report(fits, orders)
         return self
 
     def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """Predictions (n,): of the time-averaged aggregate, or of the single projected gate."""
         X = self._rows_for(X, readout)
-        if readout == "aggregate":
-            return aggregated_prediction(self._pieces, self.gate, X, numba.get_num_threads())
-        shared, F = self._average.predictions(X)
-        return np.asarray(shared + (self.gate.weights(X, self.theta_) * F).sum(axis=1))
+        return self._router.predict(X, readout)
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """The learned gate at every row, (n, M): the time-averaged aggregate, or the projected gate."""
         X = self._rows_for(X, readout)
-        if readout == "aggregate":
-            return aggregated_weights(self._pieces, self.gate, X, numba.get_num_threads())
-        return self.gate.weights(X, self.theta_)
+        return self._router.gate_weights(X, readout)
 
     def _rows_for(self, X: Any, readout: str) -> Any:
         check_is_fitted(self, "theta_")
@@ -142,47 +135,25 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _setting(self, sample: Observations, blocks: Blocks) -> AggregationSetting:
-        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
-        still = pools.can_predict and blocks.update_every is None
-        static = np.column_stack([pools.shared.predict(sample.X), pools.experts.predict(sample.X)]) if still else None
-        net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
-        if isinstance(net, Net):
-            self.gate.check_theta(net.theta([0]), sample.rows.shape[1])
-        return AggregationSetting(
-            gate=self.gate,
-            net=net,
-            noise=as_noise(self.noise),
-            blocks=blocks,
-            counts=blocks.counts(len(sample.y), pools.can_predict, self.projection == "cross_entropy"),
-            pools=pools,
-            static=static,
-            n_threads=numba.get_num_threads(),
-        )
-
-    def _project(
-        self,
-        setting: AggregationSetting,
-        sample: Observations,
-        order: NDArray[np.intp],
-        pieces: list[Piece],
-        average: GatedExperts,
-    ) -> tuple[Floats, Any]:
+    def _measure(self) -> L2Projection | None:
+        """The distance in which one gate is chosen; None: by cross-entropy."""
         if self.projection == "cross_entropy":
-            last = sample.part(order[len(order) - setting.counts.projection :])
-            return project_by_cross_entropy(setting, pieces, average, last)
+            return None
         measure = L2Projection() if self.projection == "l2" else self.projection
         if not isinstance(measure, L2Projection):
             raise ValueError(f"projection must be 'l2', 'cross_entropy' or an L2Projection, not {self.projection!r}")
-        return project_in_l2(setting, pieces, average, measure, sample.X)
+        return measure
 
-    def _report(self, fits: list[OrderFit], orders: list[NDArray[np.intp]]) -> None:
-        one = len(fits) == 1
-        self.order_ = orders[0] if one else np.stack(orders)
-        self.online_predictions_ = fits[0].online if one else np.stack([fit.online for fit in fits])
-        self.sigma_ = fits[0].sigma if one else np.stack([fit.sigma for fit in fits])
+    def _report(self, fits: list[OrderFit], orders: list[Indices]) -> None:
+        first = fits[0]
+        self.order_ = one_or_stacked(orders)
+        self.online_predictions_ = one_or_stacked([fit.online for fit in fits])
+        self.sigma_ = one_or_stacked([fit.sigma for fit in fits])
         self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
         self.thinning_error_ = max(fit.thinning_error for fit in fits)
-        self.leading_, self.leading_theta_ = fits[0].leading, fits[0].leading_theta
-        self.weights_path_ = fits[0].leading_path
-        self.acceptance_, self.ess_ = fits[0].acceptance, fits[0].ess
+        self.leading_, self.leading_theta_, self.weights_path_ = (
+            first.leading,
+            first.leading_theta,
+            first.leading_path,
+        )
+        self.acceptance_, self.ess_ = first.acceptance, first.ess

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Floats
-from gatewise.experts.pool import expert_matrix, expert_predictions, noting, Pool
+from gatewise.experts.pool import expert_matrix, expert_predictions, Noting, Pool
 from gatewise.experts.protocol import can_predict, Expert
 
 PROBES = 256  # rows at which predictions are averaged over all states, to measure the error of keeping only some
@@ -61,7 +61,7 @@ def after_burn_in(pool: Pool, X: Any, y: Floats, update: bool) -> Pool:
     """
     models = []
     for name, expert in pool.experts:
-        with noting(f"raised by the {pool.kind} {name!r} in the burn-in"):
+        with Noting(f"raised by the {pool.kind} {name!r} in the burn-in"):
             models.append(_after_burn_in(expert, X, y, update))
     return pool.with_models(models)
 
@@ -107,7 +107,7 @@ def evolve(pool: Pool, X: Any, y: Floats, update_every: int, n_snapshots: int, k
     states = []
     for number, (start, stop) in enumerate(blocks):
         rows = _safe_indexing(X, np.arange(start, stop))
-        with noting(f"at observation {start}"):
+        with Noting(f"at observation {start}"):
             predictions[start:stop] = pool.predict(rows)
         if start >= keep_from:
             recorder.add(pool.models, probes, stop - start)
@@ -125,7 +125,7 @@ def _updated(pool: Pool, X: Any, y: Floats) -> Pool:
     """The pool after ``partial_fit`` of every expert that has it."""
     models = []
     for name, expert in pool.experts:
-        with noting(f"raised by the {pool.kind} {name!r} in an update"):
+        with Noting(f"raised by the {pool.kind} {name!r} in an update"):
             models.append(_update(expert, X, y))
     return pool.with_models(models)
 

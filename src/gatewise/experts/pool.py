@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -104,28 +103,25 @@ class Pool:
 
         ``targets`` is (n,) for all experts, or (n, M).
         """
+        n = len(targets)
+        everything = (np.arange(n), np.empty(0, dtype=np.intp))
+        done = self._fit_splits(X, targets, [everything, *splits])
+        return [model for model, _ in done[0]], _collect(splits, done[1:])
+
+    def hold_out(self, X: Any, targets: Floats, splits: Sequence[Split]) -> HeldOut:
+        """The experts' forecasts on the rows that each split holds out, without a fit to all rows."""
+        return _collect(splits, self._fit_splits(X, targets, splits))
+
+    def _fit_splits(self, X: Any, targets: Floats, splits: Sequence[Split]) -> list[list[tuple[Any, Floats]]]:
+        """What `_fit_one` gives for every split and every expert."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        everything = (np.arange(n), np.empty(0, dtype=np.intp))
-        tasks = [(split, m) for split in (everything, *splits) for m in range(M)]
         done = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_one)(
-                self._label(self.experts[m][0]),
-                self.experts[m][1],
-                X,
-                columns[:, m],
-                split,
-                self.params.get(self.experts[m][0], {}),
-                keep=split is everything,
-            )
-            for split, m in tasks
+            delayed(_fit_one)(self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}))
+            for split in splits
+            for m, (name, expert) in enumerate(self.experts)
         )
-        fitted = [model for model, _ in done[:M]]
-        parts = [
-            np.column_stack([forecast for _, forecast in done[M * j : M * (j + 1)]])
-            for j in range(1, len(splits) + 1)
-        ]
-        return fitted, _collect(splits, parts)
+        return [done[M * number : M * (number + 1)] for number in range(len(splits))]
 
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
@@ -137,7 +133,7 @@ class Pool:
         models = copy.deepcopy([expert for _, expert in unfitted])
         copies = {name: model for (name, _), model in zip(unfitted, models, strict=True)}
         for name, model in copies.items():
-            with noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
+            with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
                 model.fit(X, y)
         return self.with_models(copies.get(name, expert) for name, expert in self.experts)
 
@@ -153,7 +149,7 @@ class Pool:
 
     def total(self, X: Any) -> Floats:
         """The sum of the predictions of all experts, (n,); zeros where there is no expert."""
-        return np.asarray(self.predict(X).sum(axis=1))
+        return np.asarray(self.predict(X).sum(axis=1)) if self.experts else np.zeros(_n_rows(X))
 
     def mix(self, X: Any, assignments: Iterable[tuple[int, Indices, Floats]]) -> Floats:
         """The sum over (m, rows, weights) of weights times expert m's predictions at these rows, (n,).
@@ -193,7 +189,7 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Flo
     array([1., 1.])
     """
     ask: Any = getattr(expert, "predict", expert)
-    with noting(f"raised by {label}"):
+    with Noting(f"raised by {label}"):
         answer = ask(X)
     try:
         predictions = np.asarray(answer, dtype=np.float64)
@@ -238,33 +234,42 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     return {}
 
 
-@contextmanager
-def noting(note: str) -> Iterator[None]:
-    """An error that is raised inside keeps its type and gets a note, such as which expert it came from."""
-    try:
-        yield
-    except Exception as error:
-        error.add_note(note)
-        raise
+class Noting:
+    """Context manager: an error that is raised inside keeps its type and gets a note, such as the expert's name."""
+
+    def __init__(self, note: str) -> None:
+        self.note = note
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if isinstance(error, Exception):
+            error.add_note(self.note)
 
 
 def _fit_one(
-    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any], keep: bool
+    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any]
 ) -> tuple[Any, Floats]:
-    """The expert fitted on the first rows of the split (None unless ``keep``), and its forecasts of the others."""
+    """The expert fitted to the first rows of a split, and its forecasts of the rows that are held out.
+
+    Where rows are held out the model itself has done its work, and None stands in its place.
+    """
     train, test = split
-    with noting(f"raised by {label}"):
-        whole = keep and len(train) == len(y)
-        part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
+    whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
+    part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
+    with Noting(f"raised by {label}"):
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
-    forecast = expert_predictions(model, _safe_indexing(X, test), label) if len(test) else np.empty(0)
-    return (model if keep else None), forecast
+    if len(test) == 0:
+        return model, np.empty(0)
+    return None, expert_predictions(model, _safe_indexing(X, test), label)
 
 
-def _collect(splits: Sequence[Split], parts: Sequence[Floats]) -> HeldOut:
+def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:
     rows = np.concatenate([test for _, test in splits])
     fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    return HeldOut(rows, fold, np.concatenate(parts), tuple(train for train, _ in splits))
+    forecasts = [np.column_stack([forecast for _, forecast in part]) for part in done]
+    return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
 
 
 def _n_rows(X: Any) -> int:

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import as_count, as_rows, as_vector, Floats
-from gatewise.experts import expert_predictions
+from gatewise.experts.pool import Pool
 
 
 def out_of_fold_losses(
     models: Sequence[Any], X: Any, y: ArrayLike, *, n_folds: int = 5, seed: int | np.random.Generator = 0
 ) -> Floats:
-    """(y_i - f_m(x_i))^2 with f_m fitted on the other folds, (n, M), for scikit-learn regressors.
+    """(y_i - f_m(x_i))^2 with f_m fitted on the other folds, (n, M).
+
+    ``models`` are scikit-learn regressors or (name, regressor) pairs.
 
     >>> from sklearn.dummy import DummyRegressor
     >>> models = [DummyRegressor(), DummyRegressor(strategy="constant", constant=1.0)]
@@ -26,15 +26,9 @@ def out_of_fold_losses(
     n = len(rows)
     y = as_vector(y, "y", n)
     n_folds = as_count(n_folds, "n_folds", low=2, high=n)
-    if len(models) == 0:
-        raise ValueError("models must hold at least one model")
-    X = X if hasattr(X, "shape") else rows
     fold = np.random.default_rng(seed).permutation(n) % n_folds
-    losses = np.empty((n, len(models)))
-    for number in range(n_folds):
-        train, held_out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        part = _safe_indexing(X, held_out)
-        for m, model in enumerate(models):
-            fitted = clone(model).fit(_safe_indexing(X, train), y[train])
-            losses[held_out, m] = (y[held_out] - expert_predictions(fitted, part, f"models[{m}]")) ** 2
+    splits = [(np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(n_folds)]
+    held = Pool.of(models, "models", kind="model").hold_out(X if hasattr(X, "shape") else rows, y, splits)
+    losses = np.empty(held.F.shape)
+    losses[held.rows] = (y[held.rows, None] - held.F) ** 2
     return losses

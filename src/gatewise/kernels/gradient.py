@@ -50,6 +50,7 @@ class StripWork(NamedTuple):
 
 @compiled
 def pad_rows(features: Floats, y: Floats, F: Floats) -> PaddedRows:
+    """Features (n, p) and the errors y - F, (n,) and (n, M), padded to a multiple of four rows."""
     n, p = features.shape
     out = PaddedRows(np.zeros((n + -n % 4, p)), np.zeros((n + -n % 4, F.shape[1])))
     for t in range(n):
@@ -62,6 +63,7 @@ def pad_rows(features: Floats, y: Floats, F: Floats) -> PaddedRows:
 
 @compiled
 def strip_work(n_free: int, p: int) -> StripWork:
+    """Work space for n_free + 1 experts and p features, filled with zeros."""
     return StripWork(
         theta=_zeros(n_free, p),
         grad=_zeros(n_free, p),
@@ -76,6 +78,7 @@ def strip_work(n_free: int, p: int) -> StripWork:
 
 @compiled
 def _zeros(n_rows: int, n_columns: int) -> Floats:
+    """Zeros (n_rows, n_columns, STRIP), starting at a cache line."""
     room = aligned_rows(n_rows * n_columns, STRIP)
     room[:] = 0.0
     return room.reshape(n_rows, n_columns, STRIP)
@@ -114,6 +117,7 @@ def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
 
 @compiled_leaf
 def _store_four(array: Floats, at: int, stride: int, a: Lanes, b: Lanes, c: Lanes, d: Lanes) -> None:
+    """Write eight numbers for each of four observations, whose places are ``stride`` apart."""
     store(array, at, a)
     store(array, at + stride, b)
     store(array, at + 2 * stride, c)
@@ -200,6 +204,7 @@ def add_outer(x: Floats, t: int, score_slopes: Floats, grad: Floats) -> None:
 
 @compiled_leaf
 def _load_four(array: Floats, at: int, stride: int) -> tuple[Lanes, Lanes, Lanes, Lanes]:
+    """Read what `_store_four` writes."""
     return load(array, at), load(array, at + stride), load(array, at + 2 * stride), load(array, at + 3 * stride)
 
 

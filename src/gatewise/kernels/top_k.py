@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, compiled_leaf
-from gatewise.kernels.simd.lanes import choose, fill, load, store, WIDTH
+from gatewise.kernels.simd.lanes import choose, fill
+from gatewise.kernels.simd.tile import load_strip, store_strip, STRIP, Strip
 
 
 def top_k(scores: Floats, k: int) -> NDArray[np.intp]:
@@ -25,7 +26,7 @@ def top_k(scores: Floats, k: int) -> NDArray[np.intp]:
 @compiled_leaf
 def comes_after(score: float, index: float, other: float, other_index: float) -> bool:
     """Whether an expert comes after another: its score is smaller, or equal and its index is larger."""
-    return (score < other) | ((score == other) & (index > other_index))
+    return score < other or (score == other and index > other_index)
 
 
 @compiled
@@ -48,13 +49,36 @@ def keep_best(scores: Floats, first: int, n_experts: int, width: int, k: int, ke
     """Copy the k largest scores of every candidate to ``kept`` and put -inf in the places of the others.
 
     Both arrays are contiguous; from their place ``first`` on they hold one row of ``width`` candidates per expert,
-    where ``width`` is a multiple of eight. An expert is kept when fewer than k others come before it.
+    where ``width`` is a multiple of STRIP. An expert is kept when fewer than k others come before it.
     """
-    for column in range(first, first + width, WIDTH):
+    for column in range(first, first + width, STRIP):
         for m in range(n_experts):
-            score, n_before = load(scores, column + m * width), fill(0.0)
-            for j in range(m):
-                n_before = n_before + choose(score, load(scores, column + j * width), fill(0.0), 1.0)
+            own = load_strip(scores, column + m * width)
+            n_before = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+            for j in range(m):  # of smaller index: comes before unless the own score is larger
+                n_before = _add_where(n_before, own, load_strip(scores, column + j * width), 0.0, 1.0)
             for j in range(m + 1, n_experts):
-                n_before = n_before + choose(load(scores, column + j * width), score, fill(1.0), 0.0)
-            store(kept, column + m * width, choose(fill(float(k)), n_before, score, -np.inf))
+                n_before = _add_where(n_before, load_strip(scores, column + j * width), own, 1.0, 0.0)
+            store_strip(kept, column + m * width, _keep_where(float(k), n_before, own))
+
+
+@compiled_leaf
+def _add_where(count: Strip, x: Strip, y: Strip, yes: float, no: float) -> Strip:
+    """count + yes where x > y, count + no elsewhere."""
+    return (
+        count[0] + choose(x[0], y[0], fill(yes), no),
+        count[1] + choose(x[1], y[1], fill(yes), no),
+        count[2] + choose(x[2], y[2], fill(yes), no),
+        count[3] + choose(x[3], y[3], fill(yes), no),
+    )
+
+
+@compiled_leaf
+def _keep_where(k: float, count: Strip, x: Strip) -> Strip:
+    """x where count < k, -inf elsewhere."""
+    return (
+        choose(fill(k), count[0], x[0], -np.inf),
+        choose(fill(k), count[1], x[1], -np.inf),
+        choose(fill(k), count[2], x[2], -np.inf),
+        choose(fill(k), count[3], x[3], -np.inf),
+    )

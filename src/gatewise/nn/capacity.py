@@ -25,7 +25,7 @@ class Capacity:
         as_positive(self.factor, "factor")
 
     def limit(self, n_tokens: int, k: int, n_experts: int) -> int:
-        """C.
+        """The largest number of assignments that an expert takes, C.
 
         >>> Capacity(1.25).limit(n_tokens=16, k=1, n_experts=4)
         5

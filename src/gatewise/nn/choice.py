@@ -9,12 +9,12 @@ from torch import Tensor
 from gatewise.arrays import as_count
 
 
-def top_k(preference: Tensor, k: int) -> Tensor:
+def top_k_tensor(preference: Tensor, k: int) -> Tensor:
     """The k columns of largest preference (..., M) -> (..., k), best first, ties to the smaller index.
 
     torch.topk leaves ties open; a stable sort does not.
 
-    >>> top_k(torch.tensor([[1.0, 2.0, 2.0]]), 2)
+    >>> top_k_tensor(torch.tensor([[1.0, 2.0, 2.0]]), 2)
     tensor([[1, 2]])
     """
     order = torch.sort(preference, dim=-1, descending=True, stable=True).indices
@@ -55,7 +55,7 @@ class TopK:
         return as_count(self.k, "k", high=n_scores)
 
     def __call__(self, preference: Tensor) -> Tensor:
-        return top_k(preference, self.k)
+        return top_k_tensor(preference, self.k)
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class GroupLimitedTopK:
     def __call__(self, preference: Tensor) -> Tensor:
         groups = preference.view(-1, self.n_groups, preference.shape[1] // self.n_groups)  # (T, G, M / G)
         rank = groups.topk(self.per_group, dim=-1).values.sum(-1)  # (T, G)
-        best = top_k(rank, self.groups_kept)
+        best = top_k_tensor(rank, self.groups_kept)
         out = torch.ones_like(rank, dtype=torch.bool).scatter(1, best, torch.zeros_like(best, dtype=torch.bool))
-        return top_k(groups.masked_fill(out.unsqueeze(-1), -math.inf).flatten(1), self.k)
+        return top_k_tensor(groups.masked_fill(out.unsqueeze(-1), -math.inf).flatten(1), self.k)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Threshold:
         return as_count(self.k, "k", high=n_scores)
 
     def __call__(self, preference: Tensor) -> Tensor:
-        chosen = top_k(preference, self.k)
+        chosen = top_k_tensor(preference, self.k)
         weak = preference.softmax(-1).gather(1, chosen) < self.level
         first = torch.arange(self.k, device=chosen.device) == 0
         return torch.where(weak & ~first, -1, chosen)
@@ -141,7 +141,7 @@ class NullExperts:
         return as_count(self.k, "k", high=n_scores)
 
     def __call__(self, preference: Tensor) -> Tensor:
-        chosen = top_k(preference, self.k)
+        chosen = top_k_tensor(preference, self.k)
         return torch.where(chosen >= preference.shape[1] - self.n_null, -1, chosen)
 
 

@@ -16,7 +16,7 @@ from gatewise.shared.sieves import choose_sizes, SieveSearch, Sizes
 
 
 class Maps(NamedTuple):
-    """Ready bases of the shared and of every routed component."""
+    """The bases of the shared and of every routed component, fitted to the rows and ready to transform."""
 
     shared: FeatureMap
     routed: tuple[FeatureMap, ...]
@@ -56,13 +56,13 @@ class Search(NamedTuple):
 
 
 def ready_maps(X: Floats, shared: Any, routed: Sequence[Any], names: Sequence[str] | None) -> Maps:
-    """Every basis made ready on all rows; one basis for several regions stays one."""
+    """Fit every basis to all rows X (n, d); a basis that several regions use is fitted once and stays one object."""
     ready = per_region(lambda j, basis: ready_basis(basis, X, names, f"routed[{j}]"), routed)
     return Maps(ready_basis(shared, X, names, "shared"), ready)
 
 
 def find_thresholds(X: Floats, y: Floats, column: int, spec: ThresholdSearch, maps: Maps, method: str) -> Search:
-    """Profile least squares for the partition, under the method that the fit will use."""
+    """The thresholds with the least residual sum of squares, for the method that the coefficients are fitted with."""
     x = X[:, column]
     grid = spec.points(x)
     if spec.coordinates == "moving":
@@ -123,7 +123,11 @@ def select_sizes(
 
 
 def _profiled(shared: Floats, y: Floats, method: str) -> tuple[Floats, Floats]:
-    """Shared columns and response of the search: the plain two-stage rule has fixed its shared part beforehand."""
+    """The shared columns (n, p) and the response (n,) that a threshold is searched with.
+
+    Without a shared component there are no such columns. The plain two-stage rule fits the shared component before
+    it looks for a threshold, so the search sees the residuals of that fit and no shared columns either.
+    """
     if method == "pure":
         return shared[:, :0], y
     if method == "two-stage-plain":

@@ -33,7 +33,7 @@ class Backfitting:
 
 
 class Convergence(NamedTuple):
-    """The report: whether the fitted function came to rest, and by how much it moved at each turn.
+    """Whether the fitted function converged, and by how much it changed at each turn.
 
     A change is ||f_new - f_old|| / ||y - mean(y)|| over the rows.
     """
@@ -52,7 +52,7 @@ def backfit(
 ) -> tuple[Any, tuple[Any, ...], Convergence]:
     """Fitted shared learner, fitted routed learners and the report.
 
-    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum comes to rest. With
+    f_S <- learn(X, y - f_R), then in each region f_R <- learn(X_j, y_j - f_S), until the sum converges. With
     linear learners and ``folds=None`` this is block descent on the joint least squares, and ends in its solution.
     """
     rows = region_rows(labels, len(routed), [1] * len(routed))

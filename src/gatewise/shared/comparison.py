@@ -48,7 +48,10 @@ class Comparison:
 
 
 def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Comparison:
-    """Both models on the same folds; ``model`` with method "pure" stands for joint against pure."""
+    """Cross-validate the model and its pure-routed counterpart on the same folds.
+
+    A model whose own method is "pure" is compared as its "joint" counterpart.
+    """
     from sklearn.model_selection import cross_val_predict, KFold  # noqa: PLC0415 - slow to import
 
     target = np.asarray(y, dtype=np.float64)
@@ -64,7 +67,7 @@ def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Compar
 
 
 def _pure_params(model: Any) -> dict[str, Any]:
-    """The pure-routed counterpart of general learners is backfitting with a shared learner that says nothing."""
+    """The pure-routed counterpart of general learners is backfitting with a shared learner that predicts 0."""
     if isinstance(model.method, str) and model.method != "backfit":
         return {"method": "pure"}
     from sklearn.dummy import DummyRegressor  # noqa: PLC0415 - seldom needed

@@ -23,11 +23,17 @@ Cuts = tuple[int, ...]  # region j ends with bin cuts[j]; the last region ends w
 
 
 class Segments(NamedTuple):
-    """What each run of bins a..b says of [shared | y] with the columns of region j fitted."""
+    """Every run of bins a..b as a region: what remains of [shared | y] after least squares on the region's columns.
 
-    factors: tuple[Floats, ...]  # (B, B, s, s) each, [a, b]; regions with one basis share one array
-    allowed: tuple[Booleans, ...]  # (B, B) each: the region would have rows enough
-    scale: Floats  # (s-1,) the lengths of the shared columns
+    ``factors`` has one array (B, B, s, s) for every region j, the same for regions with one basis: at [a, b] the
+    triangular factor F of the remainder. For shared coefficients b the region's residual sum of squares is
+    ||F (-b, 1)||^2. ``allowed`` has one array (B, B) for every region: whether bins a..b have enough rows for it.
+    ``scale`` (s - 1,) are the lengths of the shared columns.
+    """
+
+    factors: tuple[Floats, ...]
+    allowed: tuple[Booleans, ...]
+    scale: Floats
 
     def stack(self, cuts: Cuts) -> Floats:
         """The factors of the segments of a partition, one on the other, (J s, s)."""
@@ -49,7 +55,7 @@ class Segments(NamedTuple):
 def segments_of(
     x: Floats, shared: Floats, routed: Sequence[Floats], y: Floats, grid: Floats, min_rows: Sequence[int]
 ) -> Segments:
-    """Every run of bins, for every region's columns; regions that share an array of columns share the work."""
+    """The segments of a grid; regions whose columns are one and the same array are computed once."""
     bins = cut(x, grid)
     counts = bins.cumulated[None, :] - bins.starts[:-1, None]  # (B, B) rows in bins a..b
     factors = per_region(lambda _, R: _all_runs(region_factors(R, shared, y, bins), R.shape[1]), routed)

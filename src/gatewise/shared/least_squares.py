@@ -1,6 +1,6 @@
 """Least squares over shared plus regional columns: rank-revealing, by QR, never by normal equations.
 
-What both a shared and a routed column can say, above all the intercept, is carried by the routed component: the
+What both shared and routed columns can express, above all the intercept, goes to the routed component: the
 shared coefficients come from the shared columns projected off the routed ones (Frisch and Waugh), and a shared column
 with nothing left gets the coefficient 0.
 """
@@ -31,7 +31,7 @@ class Factor(NamedTuple):
         return coefficients
 
     def residual(self, A: Floats) -> Floats:
-        """A off the span; projected twice, as once leaves rounding behind."""
+        """The part of A (n, p) orthogonal to the kept columns; projected twice, as one projection leaves rounding."""
         once = A - self.q @ (self.q.T @ A)
         twice: Floats = once - self.q @ (self.q.T @ once)
         return twice
@@ -69,7 +69,7 @@ class AdditiveFit(NamedTuple):
     routed: tuple[Floats, ...]  # (p_j,) each
     rss: float
     df: float  # the trace of the hat matrix; without ridge, the rank
-    dropped: tuple[int, ...]  # shared columns that the routed ones can say
+    dropped: tuple[int, ...]  # shared columns that are combinations of routed ones: their coefficient is 0
 
 
 def joint_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
@@ -127,7 +127,7 @@ FITS = {"joint": joint_fit, "two-stage": two_stage_fit, "two-stage-plain": plain
 
 
 def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Indices]) -> Floats:
-    """A (n, p) projected off the routed columns, region by region."""
+    """The part of A (n, p) that is orthogonal to the routed columns, region by region."""
     rest = A.copy()
     for factor, index in zip(factors, rows, strict=True):
         rest[index] = factor.residual(A[index])

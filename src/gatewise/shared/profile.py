@@ -79,5 +79,5 @@ def profile_threshold(
 
 
 def region_factors(routed: Floats, shared: Floats, y: Floats, bins: Bins) -> Floats:
-    """The factor of [routed | shared | y] in every bin, (B, q, q)."""
+    """The triangular factor of the QR decomposition of [routed | shared | y] in every bin, (B, q, q)."""
     return bin_factors(np.column_stack([routed, shared, y])[bins.order], bins.starts)

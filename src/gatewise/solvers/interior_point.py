@@ -9,10 +9,9 @@ is not unique, the path tends to the analytic centre of the minimisers.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
 # Of the trace, the first that gives a factor: where the quadratic is flat and the barrier weak, rounding can
 # make the Newton matrix indefinite. A ridge bends the step and not its goal.
@@ -40,8 +39,8 @@ class _Newton(NamedTuple):
     """The factor of the Newton matrix, and the places in theta of its unknowns and of what they replace."""
 
     factor: Floats  # (C (M-1), C (M-1))
-    free: NDArray[np.intp]  # (C, M-1)
-    reference: NDArray[np.intp]  # (C,)
+    free: Indices  # (C, M-1)
+    reference: Indices  # (C,)
 
     def solve(self, right: Floats) -> Floats:
         """The change of theta, each column with sum zero, for the right-hand side (M, C)."""
@@ -126,7 +125,7 @@ def run(problem: QuadraticObjective, rtol: float, atol: float, max_iter: int) ->
     return best, taken
 
 
-def _newton(problem: QuadraticObjective, barrier: Floats, largest: NDArray[np.intp]) -> _Newton | None:
+def _newton(problem: QuadraticObjective, barrier: Floats, largest: Indices) -> _Newton | None:
     """hessian + diag(barrier) on the vectors whose columns have sum zero.
 
     The weight that is eliminated has the least barrier of its column. The others keep theirs on the diagonal,
@@ -149,7 +148,7 @@ def _newton(problem: QuadraticObjective, barrier: Floats, largest: NDArray[np.in
     return None
 
 
-def _eliminate(hessian: Floats, free: NDArray[np.intp], reference: NDArray[np.intp]) -> Floats:
+def _eliminate(hessian: Floats, free: Indices, reference: Indices) -> Floats:
     """The hessian in the free coordinates, each of which moves its reference the other way."""
     rows = hessian[free] - hessian[reference]
     return np.take(rows, free, axis=1) - np.take(rows, reference, axis=1)

@@ -6,11 +6,10 @@ The problem is not convex. What many starts agree on is the best evidence that t
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.kernels import linear_softmax
 
 SAME = 1e-6  # optima whose errors differ by less, relative to the responses' variation, count as one
@@ -28,7 +27,7 @@ class LeastSquares(NamedTuple):
     mse: float
     optima: Floats
     mses: Floats
-    hits: NDArray[np.intp]
+    hits: Indices
     gap: float
     n_starts: int
 

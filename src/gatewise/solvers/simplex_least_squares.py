@@ -23,8 +23,8 @@ FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an object
 class SimplexFit(NamedTuple):
     """A minimiser with its certificate: objective - gap <= the minimum <= objective.
 
-    ``relative_gap`` is the gap over the objective; where the experts fit the response almost without error,
-    over a thousandth of the mean squared spread of experts and response instead.
+    ``relative_gap`` is the gap over the objective, or, if that is larger, over a thousandth of the mean square of
+    experts and response about the mean expert: an almost perfect fit need not be known to ten digits.
     """
 
     theta: Floats  # (M, C)
@@ -90,7 +90,7 @@ def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = N
 
 
 def checked_stack(F: Floats, y: Floats, shares: Floats) -> SimplexFit:
-    """`convex_stack` of arrays that are known to be finite and to fit together; shares (n,) of the rows, of sum one."""
+    """`convex_stack` of arrays that were checked before; shares (n,) are the weights of the rows, with sum one."""
     return _solve(np.ones((len(F), 1)), F, y, shares, TOLERANCE, MAX_ITER)
 
 

@@ -25,9 +25,11 @@ class ParticleRows(NamedTuple):
     F: Floats
 
     def part(self, start: int, stop: int) -> "ParticleRows":
+        """Observations start to stop - 1."""
         return ParticleRows(*(array[start:stop] for array in self))
 
     def without(self, dropped: tuple[int, ...]) -> "ParticleRows":
+        """All observations but those with these numbers."""
         return ParticleRows(*(np.delete(array, dropped, axis=0) for array in self)) if dropped else self
 
 
@@ -40,11 +42,17 @@ class Form(Protocol):
     smooth: bool
 
     @property
-    def gate(self) -> Gate: ...
+    def gate(self) -> Gate:
+        """The gate family."""
+        ...
 
-    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows: ...
+    def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
+        """Observations with what this form computes from X (n, d) once for all candidates; y (n,), F (n, M)."""
+        ...
 
-    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats: ...
+    def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
+        """r_si, (S, n)."""
+        ...
 
     def value_and_grad(self, theta: Floats, rows: ParticleRows, loss: int) -> tuple[Floats, Floats]:
         """sum_i rho(r_si), (S,), and its gradient in theta_s, (S, r, c), for the loss rho of this code."""

@@ -73,6 +73,7 @@ class Likelihood:
 
     @classmethod
     def build(cls, form: Form, noise: Noise, scale: float | Calibration) -> "Likelihood":
+        """The likelihood for a known noise scale, or for one that is calibrated for every candidate."""
         power = power_of(noise)
         if not isinstance(scale, Calibration):
             return cls(form, noise, as_positive(scale, "scale"), None, power)

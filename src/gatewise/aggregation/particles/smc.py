@@ -11,15 +11,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from gatewise.aggregation.particles import moves
 from gatewise.aggregation.particles.domains import Box, Simplices
 from gatewise.aggregation.particles.forms import Form, ParticleRows
 from gatewise.aggregation.particles.likelihood import Likelihood
-from gatewise.aggregation.weights import update
-from gatewise.arrays import Floats
+from gatewise.aggregation.weights import effective_size, update
+from gatewise.arrays import Floats, Indices
 
 BLOCK = 256  # chains that move together: fixed, so that results do not depend on the number of threads
 ACCEPT_HAMILTONIAN, ACCEPT_WALK = 0.75, 0.3
@@ -74,12 +72,7 @@ def predictions(form: Form, theta: Floats, rows: ParticleRows) -> Floats:
     return -form.residuals(theta, rows._replace(y=np.zeros(rows.y.size)))
 
 
-def effective_size(log_weights: Floats) -> float:
-    """1 / sum of squared weights, from 1 to S, of normalised log weights."""
-    return float(np.exp(-logsumexp(2.0 * log_weights)))
-
-
-def systematic(log_weights: Floats, size: int, u: float) -> NDArray[np.intp]:
+def systematic(log_weights: Floats, size: int, u: float) -> Indices:
     """``size`` indices, particle s about size w_s times: those where the cumulated weights pass (i + u) / size.
 
     >>> systematic(np.log([0.5, 0.25, 0.25, 1e-300]), 4, 0.5)

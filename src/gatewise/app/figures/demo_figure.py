@@ -34,7 +34,7 @@ def demo_table(demo: Demo) -> Table:
 
 
 def demo_figure(demo: Demo, path: Path, resolution: int = 241) -> Path:
-    """Draw the true regions, the learned ones and the candidates' weights over time."""
+    """Draw three panels into a file: true regions, learned regions, and the leading candidates' weights over time."""
     axis = np.linspace(-1.0, 1.0, resolution)
     X = np.stack([grid.ravel() for grid in np.meshgrid(axis, axis)], axis=1)
     shape = (resolution, resolution)

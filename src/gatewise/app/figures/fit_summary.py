@@ -8,7 +8,7 @@ from gatewise.app.numbers import percent, short_number
 
 
 def score_table(trial: Trial, target: str) -> Table:
-    """The errors on the rows that were held back; the best single expert is the one that the fit would have taken."""
+    """The errors of a trial, least in bold; "best single" is the expert that was chosen without the scored rows."""
     table = Table(
         title=Text(f"Error of {target} on {trial.n_test} rows held back"),
         caption=f"fitted to the other {trial.n_train}; gain: the share of the mean squared error that Gatewise saves,"

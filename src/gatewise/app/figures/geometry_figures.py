@@ -38,7 +38,7 @@ def region_figure(maps: Mapping[str, RegionMap], low: Sequence[float], high: Seq
 
 
 def weights_figure(values: ArrayLike, weights: ArrayLike, covariate: str) -> Figure:
-    """The weights (g, M) of a gate at values (g,) of one covariate; the caller holds the other covariates."""
+    """The weights (g, M) of a gate at values (g,) of one covariate, one line for each expert."""
     x = as_vector(values, "values")
     rows = as_rows(weights, "weights")
     if len(rows) != len(x):
@@ -101,7 +101,7 @@ def geometry_figure(path: Path, run: GeometryRun | None = None) -> Path:
 def draw_regions(
     panel: Axes, regions: RegionMap, low: Sequence[float], high: Sequence[float], resolution: int = 201
 ) -> NDArray[np.intp]:
-    """Colour each region and write its expert's number into it; the labels on the grid, (resolution, resolution)."""
+    """Colour each region and write its expert's number into it; returns the regions' labels on a square grid."""
     (a, b), (c, d) = _pair(low, "low"), _pair(high, "high")
     X, _ = box_quadrature(low, high, resolution)
     labels: NDArray[np.intp] = np.asarray(regions(X)).reshape(resolution, resolution).T  # rows are x2
@@ -134,7 +134,7 @@ def draw_bands(panel: Axes, regions: RegionMap, rho: float, low: Sequence[float]
 
 
 def draw_advantages(panel: Axes, found: Specialization, quantity: Literal["advantage", "excess"]) -> None:
-    """Horizontal bars with intervals, the first expert on top."""
+    """Draw each expert's advantage, or its excess over that on all rows, as a bar with an interval."""
     labels = {"advantage": "loss of the runner-up minus own, where chosen",
               "excess": "excess of the advantage where chosen"}  # fmt: skip
     if quantity not in labels:

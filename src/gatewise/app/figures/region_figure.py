@@ -29,7 +29,7 @@ GATE_TITLES = {"linear": "linear gate", "quadratic": "quadratic gate", "kernel":
 
 
 def regions_table(panels: Sequence[Panel]) -> Table:
-    """How much of the square each gate gets right."""
+    """The share of the square, in percent, where each gate's largest weight is that of the truly leading expert."""
     reps = panels[0].reps
     over = "the first replication" if reps == 1 else f"{reps} replications, mean (sd)"
     table = Table(title=f"Share of the square where the true leader leads: {over}", box=SIMPLE)
@@ -44,7 +44,10 @@ def regions_table(panels: Sequence[Panel]) -> Table:
 
 
 def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
-    """Rows are designs, columns gates; colours the estimated leader, lines the true borders."""
+    """Draw the nine panels into a file: a row for each design, a column for each gate.
+
+    Colours show the expert of largest estimated weight, lines the true borders.
+    """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(9.2, 9.9), layout="constrained")
         axes: Any = figure.subplots(len(DESIGNS), len(GATES), sharex=True, sharey=True)

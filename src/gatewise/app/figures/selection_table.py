@@ -8,7 +8,7 @@ from gatewise.paper.gate_choice import CLASSES, SelectionRow
 
 
 def selection_tables(rows: Sequence[SelectionRow]) -> tuple[Table, Table]:
-    """Mean risks; then what selection loses and how often each class was selected."""
+    """Two tables: the mean risk of every class of gates, and the risk of the selected one over that of the best."""
     risks = Table(title=f"Mean integrated squared error, {rows[0].reps} samples")
     loss = Table(title="Risk of the selected one over that of the best (standard error)")
     for table, columns in (

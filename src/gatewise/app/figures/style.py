@@ -1,4 +1,4 @@
-"""One look for every figure: colours that colour-blind readers can tell apart, and type that reads in print."""
+"""The colours and settings of all figures; colour-blind readers can tell the colours apart."""
 
 from typing import Any
 

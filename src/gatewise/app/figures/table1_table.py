@@ -16,7 +16,10 @@ MARK = "*"
 
 
 def table1(rows: Sequence[Table1Row], design: str) -> Table:
-    """One design: every gate and size, the published row first, then ours; off is in standard errors."""
+    """The table of one design: for every gate and size the published row first, then ours.
+
+    The columns "off" are our mean minus the published one, in standard errors.
+    """
     mine = [row for row in rows if row.design == design]
     chosen = stated(mine, STATED)
     reps = mine[0].reps
@@ -42,7 +45,7 @@ def table1(rows: Sequence[Table1Row], design: str) -> Table:
 
 
 def verdict_lines(rows: Sequence[Table1Row]) -> list[str]:
-    """What the tables come to: for the stated settings, and for one setting common to all designs."""
+    """Sentences that count the means and orders that match, for the stated settings and for one common setting."""
     lines = ["Settings (the kernel gate: least squares over its weights on all rows, solved to the end)"]
     lines += [f"  {design}: {choice.setting}, {choice.readout}" for design, choice in STATED.items()]
     lines += [
@@ -55,7 +58,7 @@ def verdict_lines(rows: Sequence[Table1Row]) -> list[str]:
 
 
 def settings_table(rows: Sequence[Table1Row]) -> Table:
-    """Every setting and readout by design: means that match, and the distance over all of them."""
+    """For every setting and readout, by design: how many means match the published ones, and how far they are off."""
     table = Table(
         title=f"Readings of the text against the paper, by design, {rows[0].reps} replications",
         caption="means within 3 standard errors or 10 %, in brackets the root mean square distance in standard "

@@ -22,7 +22,7 @@ def untrusted_types(schema: Any) -> list[str]:
 
 
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every entry of a schema that says how to load something; a stack, as a file may be nested deeply."""
+    """Every entry of a schema that says how to load something. No recursion, as a file may be nested deeply."""
     stack = [schema]
     while stack:
         entry = stack.pop()
@@ -35,7 +35,7 @@ def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def check_trees(experts: Any) -> None:
-    """Whether all decision trees below these experts are whole: compiled code follows their links unchecked."""
+    """Raise an error if a decision tree in these objects has broken links: compiled code follows them unchecked."""
     stack, seen = list(experts), set()
     while stack:
         one = stack.pop()
@@ -57,7 +57,7 @@ def check_trees(experts: Any) -> None:
 
 
 def _check_links(left: Any, right: Any, leaf: Any) -> None:
-    """Children come after their parent and exist: then a walk down the tree ends."""
+    """Raise an error unless the children of every node exist and come after it, so that a walk down the tree ends."""
     place = np.flatnonzero(~leaf)
     for child in (left[place].astype(np.int64), right[place].astype(np.int64)):
         if (child <= place).any() or (child >= len(left)).any():

@@ -54,7 +54,7 @@ def neighbours() -> KNeighborsRegressor:
 
 
 def support_vectors() -> TransformedTargetRegressor:
-    """C and epsilon are in units of the response, so the response is standardized."""
+    """A support vector machine on a standardized response, as its C and epsilon are in units of the response."""
     return TransformedTargetRegressor(SVR(), transformer=StandardScaler())
 
 
@@ -63,7 +63,7 @@ def forest() -> RandomForestRegressor:
 
 
 def boosting(n_categorical: int = 0) -> HistGradientBoostingRegressor:
-    """Its first columns are categories."""
+    """Histogram boosting whose first ``n_categorical`` columns are codes of categories."""
     return HistGradientBoostingRegressor(categorical_features=list(range(n_categorical)), random_state=0)
 
 

@@ -81,7 +81,7 @@ def run_trial(model: Any, table: TrainingTable, share: float, seed: int) -> Tria
 
 
 def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
-    """The errors on rows that the model has not seen."""
+    """The errors of a model on rows that it has not seen; ``n_train`` is the number of rows that it was fitted to."""
     F = model.transform(X)
     names = [str(name) for name in model.get_feature_names_out()]
     scores = compare(y, model.predict(X), F @ model.stack_weights_, F, names)
@@ -89,13 +89,13 @@ def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
 
 
 def best_single(model: Any) -> str:
-    """The expert of the smallest held-out error in the fit."""
+    """The name of the expert with the smallest out-of-fold mean squared error."""
     y, F = model.out_of_fold_.y, model.out_of_fold_.F
     return str(model.get_feature_names_out()[((y[:, None] - F) ** 2).mean(axis=0).argmin()])
 
 
 def fit_table(model: Any, table: TrainingTable, trial: Trial | None) -> SavedModel:
-    """Fit on all rows, with the facts that go into the file."""
+    """The model fitted to all rows of a table, with the facts that go into its file."""
     fitted = model.fit(table.X, table.y)
     facts = {
         "versions": versions(),

@@ -5,6 +5,7 @@ its class. Its code is imported when the gate is asked for, and not before.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points, EntryPoint
 from typing import Any
 
@@ -24,7 +25,7 @@ def gate_names() -> list[str]:
 
 
 def choose_gates(words: Sequence[str] | None) -> Any:
-    """The ``gates`` of `MoERegressor` for the words of a user: names, one or several to a word, with commas between.
+    """What to pass as ``gates`` to `MoERegressor` for a user's words: each is a name, or several with commas.
 
     Gates that installed packages add are imported and registered, so that their names mean the same as the others'.
 
@@ -44,9 +45,10 @@ def choose_gates(words: Sequence[str] | None) -> Any:
 
 
 def register_added_gates() -> None:
-    """Import and register every gate that an installed package adds."""
+    """Import and register every gate that an installed package adds; those that cannot be imported are left out."""
     for point in list(_added()):
-        _register(point)
+        with suppress(ValueError):
+            _register(point)
 
 
 def gate_classes() -> tuple[type, ...]:

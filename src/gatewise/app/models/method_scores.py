@@ -18,7 +18,7 @@ class MethodScore:
     """The error of one way to predict, and how much better Gatewise is.
 
     ``gain`` is the share of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
-    that of his one-sided test of no gain. Both take the rows' errors for independent, and are None for Gatewise
+    is that of his one-sided test of no gain. Both take the rows' errors for independent, and are None for Gatewise
     itself.
     """
 

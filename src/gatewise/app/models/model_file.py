@@ -1,4 +1,4 @@
-"""Model files: a skops archive with a stamp beside it, never a pickle."""
+"""Model files: a skops archive, never a pickle, with a stamp: a JSON entry of versions, columns and facts."""
 
 import json
 import zipfile
@@ -38,7 +38,7 @@ class SavedModel:
 
 
 def save_model(saved: SavedModel, path: Path) -> Path:
-    """Write a model file."""
+    """Write a model file and return its path; a model that holds an untrusted type is not written."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     skops.io.dump(saved.model, path, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
@@ -61,7 +61,7 @@ def save_model(saved: SavedModel, path: Path) -> Path:
 
 
 def load_model(path: Path) -> SavedModel:
-    """Read a model file. First its version is checked, then its types against a fixed list, then it is loaded."""
+    """Read a model file: check its versions, then its types against the trusted ones, and only then load it."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -86,11 +86,11 @@ def load_model(path: Path) -> SavedModel:
 
 
 class _RefusedError(ValueError):
-    """A file that was understood and turned away."""
+    """A file that could be read and is refused, with the reason as its message."""
 
 
 def versions() -> dict[str, str]:
-    """What a model file depends on."""
+    """The versions that a model file depends on, by package."""
     return {"gatewise": gatewise.__version__, "scikit-learn": ".".join(sklearn.__version__.split(".")[:2])}
 
 

@@ -9,7 +9,10 @@ from gatewise.app.models.tables import as_inputs
 
 
 def predict_frame(saved: SavedModel, frame: Any, weights: bool = False, std: bool = False) -> Any:
-    """One row for each row of the data: the prediction, and on request its spread and every expert's weight."""
+    """A data frame with one row for each row of ``frame``.
+
+    It has the prediction, with ``std`` the standard deviation of its error, with ``weights`` every expert's weight.
+    """
     if len(frame) == 0:
         raise ValueError("there are no rows to predict")
     X = as_inputs(frame, saved.columns)

@@ -27,7 +27,7 @@ class ColumnKind:
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """What a model is fitted to: a data frame of numbers and text, responses (n,), and what was left out."""
+    """What a model is fitted to: a data frame of numbers and text, responses (n,), and notes on what was left out."""
 
     X: Any
     y: Floats

@@ -137,7 +137,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
 
 
 def active_experts(rows: ScoredRows) -> tuple[ActiveExperts, ...]:
-    """The error by the number of experts that a row may use, its largest weights scaled to sum one."""
+    """The error of the gate cut to its k largest weights, scaled to sum one, for k = 1, ..., M."""
     M = len(rows.names)
     order = np.argsort(-rows.weights, axis=1, kind="stable")
     losses = []
@@ -156,7 +156,10 @@ def active_experts(rows: ScoredRows) -> tuple[ActiveExperts, ...]:
 
 
 def lead_margins(rows: ScoredRows) -> LeadMargins:
-    """The lead of the first expert over the second at every row; with one expert it is 1."""
+    """The largest weight less the second largest at every row, and the errors at borders and elsewhere.
+
+    With one expert every margin is 1.
+    """
     ordered = -np.sort(-rows.weights, axis=1)
     margins = ordered[:, 0] - (ordered[:, 1] if ordered.shape[1] > 1 else 0.0)
     band = margins < BAND

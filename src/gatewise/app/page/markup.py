@@ -1,4 +1,4 @@
-"""Markup that cannot be forgotten to be escaped: text is escaped unless it was made here."""
+"""HTML from Python. All text is escaped, except for what these functions made themselves."""
 
 from html import escape
 from typing import Any
@@ -27,7 +27,9 @@ def join(*children: Any) -> Html:
 
 
 def element(name: str, /, *children: Any, **attributes: Any) -> Html:
-    """An element. Attributes are escaped and quoted; a trailing or inner underscore of a name is a hyphen or nothing.
+    """An element with its children and attributes, all escaped.
+
+    In the name of an attribute a trailing underscore is dropped and any other becomes a hyphen.
 
     >>> element("td", 3, class_="number", data_value='"<')
     '<td class="number" data-value="&quot;&lt;">3</td>'

@@ -38,7 +38,7 @@ def write_page(findings: Findings, path: Path, model: str = "", data: str = "") 
 
 
 def render(findings: Findings, model: str = "", data: str = "") -> Html:
-    """The page as text."""
+    """The page as one text: the questions with their answers, a table of rows, style and script."""
     title = f"Where each model is right: {findings.target}"
     style, script = (
         files("gatewise.app.page").joinpath("assets", name).read_text() for name in ("page.css", "page.js")
@@ -134,7 +134,7 @@ def _cells(findings: Findings, i: int, inputs: Sequence[ColumnKind]) -> list[Htm
 
 
 def _input(value: Any, kind: str) -> Html:
-    """A value of the table as it was; numbers and dates sort as numbers."""
+    """The cell of an input value; numbers and dates carry the number that they are sorted by."""
     if isinstance(value, str):
         return element("td", value)
     if not np.isfinite(value):

@@ -22,7 +22,7 @@ def table(
     words: set[int] | None = None,
     bold: Sequence[bool] | None = None,
 ) -> Html:
-    """A table whose columns after the first hold numbers, but for those with ``words``."""
+    """A table with a note below. The first column and those of ``words`` hold text, the others numbers."""
     prose = {0} | (words or set())
     body = []
     for place, row in enumerate(rows):
@@ -37,7 +37,7 @@ def table(
 
 
 def figures(*pairs: tuple[str, str]) -> Html:
-    """Images with what they show."""
+    """Images with their captions, from pairs (address of the image, caption)."""
     drawn = [
         element("figure", element("img", src=source, alt=text), element("figcaption", text)) for source, text in pairs
     ]
@@ -50,7 +50,7 @@ def beside(table_part: Html, figure_part: Html) -> Html:
 
 
 def swatch(m: int) -> Html:
-    """A patch in the colour of expert m; the space after it keeps it with what follows."""
+    """A patch in the colour of expert m, with a space that no line break divides from what follows."""
     patch = element("span", class_="swatch", style=f"background:{colour(m)}", aria_hidden="true")
     return join(patch, NBSP)
 
@@ -62,12 +62,12 @@ def expert(names: Sequence[str], name: str) -> Html:
 
 
 def number(value: float) -> str:
-    """Four digits, or a dash for what there is not."""
+    """A number with four digits, or a dash if it is not finite."""
     return numbers.short_number(value) if np.isfinite(value) else DASH
 
 
 def root(value: float) -> str:
-    """The root of a mean squared error."""
+    """The root of a mean squared error as text, or a dash if it is not finite."""
     return number(float(np.sqrt(value))) if np.isfinite(value) else DASH
 
 
@@ -77,14 +77,14 @@ def percent(share: Interval) -> str:
 
 
 def interval(found: Interval) -> str:
-    """An estimate and its interval."""
+    """An estimate and its interval as text, or a dash if there is no estimate."""
     if not np.isfinite(found.value):
         return DASH
     return f"{found.value:.3g}" + (f" ({found.low:.3g} to {found.high:.3g})" if np.isfinite(found.low) else "")
 
 
 def p_text(p_value: float) -> str:
-    """A p-value as one reads it.
+    """A p-value with three decimals.
 
     >>> p_text(0.00001), p_text(0.034)
     ('< 0.001', '0.034')

@@ -29,7 +29,7 @@ LOOK = {**RC, "text.parse_math": False, "svg.fonttype": "path", "svg.hashsalt": 
 
 
 def image(draw: Callable[[Axes], None], height: float) -> str:
-    """What ``draw`` puts on a panel, as the address of an SVG image that holds itself."""
+    """What ``draw`` puts on a panel, as a data URL of an SVG image."""
     with matplotlib.rc_context(LOOK), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # names may be in any script
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -45,7 +45,7 @@ def colour(m: int) -> str:
 
 
 def short(name: str, most: int = 26) -> str:
-    """A name that fits beside a plot.
+    """A name cut to at most ``most`` letters, to fit beside a plot.
 
     >>> short("a name that goes on and on", 10)
     'a name th…'

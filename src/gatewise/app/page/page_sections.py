@@ -75,7 +75,7 @@ def _verdict_words(findings: Findings) -> str:
 
 
 def _held_back(findings: Findings) -> Html | None:
-    """The score that the fit made on rows it held back, as the model file tells it."""
+    """A sentence on the errors on rows held back before the fit, if the model file has such facts."""
     try:
         trial = findings.facts["test"]
         scores = {str(score["method"]): float(score["rmse"]) for score in trial["scores"]}
@@ -212,15 +212,15 @@ def how_many(findings: Findings) -> Html:
     return join(
         element(
             "p",
-            f"{enough.k} {'expert' if enough.k == 1 else 'experts'} a row: with that many the error is not surely "
-            "more than 1 % above that of the full gate.",
+            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: no squared error of "
+            f"more than 1{NBSP}% above that of the full gate is shown, by its 95{NBSP}% interval.",
             class_="answer",
         ),
         element(
             "p",
             "Each row keeps its largest weights, scaled to sum one. Measured another way, by the best fixed mixtures "
-            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: beyond, no "
-            "gain of 1 % is sure.",
+            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: that a "
+            f"further one saves 1{NBSP}% or more is not shown.",
         ),
         beside(
             table(

@@ -69,7 +69,7 @@ def score_rows(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> ScoredRo
 
 
 def match_rows(known: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """For every key its place among the known ones, -1 where there is none; equal keys take equal ones in turn.
+    """For every key the place of an equal one among the known, or -1; equal keys take equal known ones in turn.
 
     >>> match_rows(np.array([5, 7, 5], dtype=np.uint64), np.array([7, 5, 5, 5, 1], dtype=np.uint64))
     array([ 1,  0,  2,  0, -1])

@@ -43,6 +43,7 @@ class ExplicitWork(NamedTuple):
 
 @compiled
 def explicit_work(tables: ExplicitTables) -> ExplicitWork:
+    """Work space for the tiles of a list."""
     _, n_free, p = tables.theta.shape
     theta = aligned_rows(n_free, p * TILE)
     theta[:] = 0.0

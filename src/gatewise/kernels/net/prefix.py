@@ -109,6 +109,7 @@ def _read_place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Plac
 
 @compiled_leaf
 def _load_place(best: Floats, rank: int) -> Place:
+    """The place of a rank, as `_rank_places` stores it."""
     a, b, c, d = load_strip(best, rank * STRIP)
     return Place(a, b, c, d)
 

@@ -36,7 +36,8 @@ def processors(tensor: Tensor) -> int:
 
 
 def next_power_of_two(n: int) -> int:
-    """
+    """The smallest power of two that is at least n.
+
     >>> next_power_of_two(5)
     8
     """

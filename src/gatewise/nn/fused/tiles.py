@@ -63,7 +63,7 @@ NARROW = ProductTiles(
 
 
 def choose(h: int) -> ProductTiles:
-    """The choice for experts of width h.
+    """The tiles for experts of hidden size h.
 
     A sorted copy of the tokens costs bytes in proportion to d, reading them in place slows a product in proportion to
     d h: the copy pays for itself from about h = 1,000 on.

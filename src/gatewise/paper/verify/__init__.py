@@ -11,7 +11,7 @@ from gatewise.paper.verify import check_selection as selection
 from gatewise.paper.verify import check_shared as shared
 from gatewise.paper.verify.check import Check, CheckOutcome, run_check, run_checks, VerifyRow
 
-# In the order of the paper. A new check needs a line in its file and a broken version in tests/test_verify.py.
+# In the order of the paper. A new check needs a line in its file and a broken version in tests/paper/test_verify.py.
 CHECKS: tuple[Check, ...] = (
     *approximation.CHECKS,
     *entropy.CHECKS,

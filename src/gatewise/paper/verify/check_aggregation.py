@@ -8,6 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from gatewise import theory
 from gatewise.aggregation import after
+from gatewise.aggregation.scales import clipped_scale
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.paper.verify.check import Check, CheckOutcome, held_out_ratio, slope
@@ -41,20 +42,16 @@ def after_oracle(rng: np.random.Generator, quick: bool, weigh: Callable[[Floats]
     return CheckOutcome(figure, worst <= 1e-9 and ratio <= 1)
 
 
-def _root_mean_square(residuals: Floats) -> Floats:
-    return np.asarray(np.sqrt((residuals**2).mean(axis=-1)))
-
-
 def scale_calibration(
-    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats], Floats] = _root_mean_square
+    rng: np.random.Generator, quick: bool, estimate: Callable[[Floats, float, float], Floats] = clipped_scale
 ) -> CheckOutcome:
     """The mean squared error of the calibrated scale over block sizes and biases of the forecast."""
     sigma, reps, ratios, exact = 1.0, 400 if quick else 4000, [], []
     sizes = np.array([25, 50, 100, 200, 400])
     for bias in (0.0, 0.2, 0.5):
         for m in sizes:
-            residual = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
-            error = float(((np.clip(estimate(residual), 0.5, 2.0) - sigma) ** 2).mean())
+            residuals = sigma * rng.normal(size=(reps, m)) + bias * np.sign(rng.normal(size=(reps, m)))
+            error = float(((estimate(residuals.T, 0.5, 2.0) - sigma) ** 2).mean())
             # (a + b + c)^2 <= 3 (a^2 + b^2 + c^2) for the proof's three terms; roots differ by squares / (2 x 0.5)
             bound = 3 / (4 * 0.5**2) * (2 * sigma**4 / m + 4 * sigma**2 * bias**2 / m + bias**4)
             ratios.append(error / bound)

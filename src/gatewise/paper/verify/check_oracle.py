@@ -6,6 +6,7 @@ import numpy as np
 
 from gatewise import theory
 from gatewise.aggregation import after
+from gatewise.aggregation.scales import clipped_scale
 from gatewise.arrays import Floats
 from gatewise.gates import LinearGate
 from gatewise.nets import eta_net
@@ -28,7 +29,7 @@ def online_risk(
     x = rng.uniform(-1.0, 1.0, n_2 + n_3)
     y = truth(x) + NOISE * rng.normal(size=x.size)
     residual = y - curves(x)  # (S, n_2 + n_3)
-    scale = np.clip(np.sqrt((residual[:, :n_2] ** 2).mean(axis=1)), NOISE / 2, NOISE * 2)
+    scale = clipped_scale(residual[:, :n_2].T, NOISE / 2, NOISE * 2)  # (S,)
     log_density = (-0.5 * (residual[:, n_2:] / scale[:, None]) ** 2 - np.log(scale)[:, None]).T  # (n_3, S)
     errors = curves(X_NODES) - truth(X_NODES)
     log_weights, total = np.zeros(len(scale)), 0.0  # AFTER goes on from the weights that a block left

@@ -34,7 +34,7 @@ def rates_table(rows: Sequence[rates.RiskRow], design: str) -> Table:
 
 
 def slopes_table(slopes: Sequence[rates.Slope]) -> Table:
-    """Slopes beside the paper's rates."""
+    """The fitted slopes of log risk on log n beside the exponents of the paper's rates."""
     table = _table(f"Slope of log risk on log n, n from {rates.SLOPE_FROM:,}", ["design", "learner"])
     for name in ("slope", "standard error", "paper"):
         table.add_column(name, justify="right")
@@ -45,7 +45,7 @@ def slopes_table(slopes: Sequence[rates.Slope]) -> Table:
 
 
 def figure_table(rows: Sequence[FigureRow]) -> Table:
-    """The figure's points, and the paired difference with its standard error."""
+    """The mean errors that the figure shows, and the paired difference of the estimators with its standard error."""
     table = _table("Prediction error, threshold unknown", ["design"])
     for name in ("n", "shared (sd)", "pure (sd)", "pure - shared (se)"):
         table.add_column(name, justify="right")
@@ -73,7 +73,7 @@ def claim_lines(rows: Sequence[FigureRow]) -> list[str]:
 
 
 def two_stage_table(rows: Sequence[StageRow]) -> Table:
-    """Slope and error of every method."""
+    """The estimated shared slope and the prediction error of every method at every n."""
     table = _table("Shared slope (truth 1) and prediction error on the step design", ["method"])
     for name in ("n", "slope (sd)", "error (se)"):
         table.add_column(name, justify="right")
@@ -85,7 +85,7 @@ def two_stage_table(rows: Sequence[StageRow]) -> Table:
 
 
 def scales_table(rows: Sequence[RecoveryRow]) -> Table:
-    """How often each scale was recovered."""
+    """How often the scale of sharing of each component was recovered, at every n."""
     table = _table("Scales of sharing recovered", ["component", "true scale"])
     for name in ("n", "recovered"):
         table.add_column(name, justify="right")
@@ -145,7 +145,7 @@ def shared_figure(rows: Sequence[FigureRow], path: Path) -> Path:
 
 
 def two_stage_figure(rows: Sequence[StageRow], path: Path) -> Path:
-    """The shared slope and the error of every method against n, with the limits of the plain rule."""
+    """The shared slope and the error of every method against n, with the limits of the plain two-stage rule."""
     slopes, floor = plain_limit()
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(9.0, 3.8), layout="constrained")

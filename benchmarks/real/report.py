@@ -1,4 +1,4 @@
-"""Tables and the figure of the benchmark on real data and of the designs with locality."""
+"""Tables and the figure of the benchmark on real data."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 from rich.table import Table
 
-from benchmarks.locality import LocalityRow
 from benchmarks.real.goals import Goal
 from benchmarks.real.summary import Errors, Standing
-from benchmarks.regret import RegretRow
 from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import Floats
 
@@ -55,31 +53,6 @@ def goals_table(goals: Sequence[Goal]) -> Table:
     for goal in goals:
         bounds = [f"{sign} {bound:g}" for sign, bound in ((">=", goal.least), ("<=", goal.most)) if bound is not None]
         table.add_row(goal.name, ", ".join(bounds), f"{goal.reached:.3f}", "yes" if goal.met else "no")
-    return table
-
-
-def locality_table(rows: Sequence[LocalityRow]) -> Table:
-    """MSE to the truth on the designs with true locality: a row per competitor."""
-    designs = list(dict.fromkeys(row.design for row in rows))
-    table = Table(title="MSE to the truth, its standard error below")
-    table.add_column("competitor")
-    for design in designs:
-        table.add_column(design, justify="right")
-    for name in dict.fromkeys(row.competitor for row in rows):
-        mine = {row.design: row for row in rows if row.competitor == name}
-        table.add_row(name, *(f"{mine[d].mse:.4g}\n±{mine[d].se:.1g}" for d in designs))
-    return table
-
-
-def regret_table(rows: Sequence[RegretRow]) -> Table:
-    """The aggregate beside the best of its list; the excess in units of the noise variance over n."""
-    table = Table(title="MSE to the truth; best: of the list; excess: n (aggregate - best) / noise variance")
-    for name in ("design", "n", "stack", "best", "aggregate", "single", "excess", "log S"):
-        table.add_column(name, justify="left" if name == "design" else "right", no_wrap=True)
-    for row in rows:
-        risks = (f"{value:.4f}" for value in (row.stack, row.best, row.aggregate, row.single))
-        excess = f"{row.excess:.1f}±{row.excess_se:.1f}"
-        table.add_row(row.design, str(row.n), *risks, excess, f"{np.log(row.n_candidates):.1f}")
     return table
 
 
