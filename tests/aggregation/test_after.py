@@ -85,6 +85,19 @@ def test_huge_differences_that_cancel_leave_the_small_ones():
     np.testing.assert_allclose(gw.after(later)[-1], [0.75, 0.25, 0.0])
 
 
+def test_averages_over_orders_with_densities_of_zero():
+    """A candidate that called a row impossible has weight before that row and none after it, in every order."""
+    rng = np.random.default_rng(0)
+    log_density, forecasts = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    log_density[3, 1] = -np.inf
+    orders = [np.arange(8), np.arange(8)[::-1]]
+    paths = [gw.after(log_density[order])[:-1] for order in orders]
+    found = weighting.time_average(np.zeros(3), log_density, forecasts, orders)
+    np.testing.assert_allclose(found.weights, np.mean(paths, axis=(0, 1)), rtol=1e-12)
+    with pytest.raises(ValueError, match="impossible under every candidate"):
+        weighting.time_average(np.zeros(3), np.full((8, 3), -np.inf), forecasts, orders)
+
+
 def test_one_observation_that_is_impossible_leaves_the_weights():
     log_weights = np.log([0.25, 0.75])
     same, log_mixture = weighting.update(log_weights, np.full(2, -np.inf))

@@ -159,9 +159,13 @@ def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orde
     TimeAverage(weights=array([0.58333333, 0.41666667]), predictions=array([0.66666667, 0.5       ]))
     """
     start, wide = init(log_prior).log_weights, _wide_rows(log_density)
+    possible = bool(np.isfinite(log_density).all())
+    if possible:  # then the candidates that have weight are the same in every order
+        counted, top = _counted(start, log_density)
+        log_density = counted - top[:, None]
     weights, predictions, n_orders = np.zeros(start.size), np.zeros(len(forecasts)), 0
     for order in orders:
-        for rows, predicting in _predicting(start, log_density, wide, order):
+        for rows, predicting in _predicting(start, log_density, wide, possible, order):
             weights += predicting.sum(axis=0)
             predictions[rows] += np.einsum("is,is->i", predicting, forecasts[rows])
         n_orders += 1
@@ -169,14 +173,18 @@ def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orde
 
 
 def _predicting(
-    log_weights: Floats, log_density: Floats, wide: Booleans, order: Indices
+    log_weights: Floats, log_density: Floats, wide: Booleans, possible: bool, order: Indices
 ) -> Iterator[tuple[Indices, Floats]]:
-    """The rows of an order in blocks, each with the weights (rows, S) that predict them."""
+    """The rows of an order in blocks, each with the weights (rows, S) that predict them.
+
+    ``possible`` says that no density is 0 or not a number, and that the largest of every row is taken off already.
+    """
     for start, stop in _blocks(wide[order], log_weights.size):
         rows = order[start:stop]
-        cumulated, _ = _cumulated_block(log_weights, log_density[rows])
+        block = log_density[rows]
+        cumulated = cumulate(log_weights, block) if possible else _cumulated_block(log_weights, block)[0]
         yield rows, np.asarray(softmax(cumulated[:-1], axis=1))
-        log_weights, _ = normalise(cumulated[-1])
+        log_weights = cumulated[-1] - cumulated[-1].max()  # near zero again; the softmax normalises
 
 
 def _wide_rows(rows: Floats) -> Booleans:
