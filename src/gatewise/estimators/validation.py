@@ -87,7 +87,7 @@ def chosen_gates(gates: Any, n_experts: int, dense: bool) -> dict[str, GateChoic
         return {name: GATES[name] for name in AUTOMATIC if dense or not GATES[name].needs_forecasts}
     wanted = [gates] if isinstance(gates, str | Gate) else gates
     if not isinstance(wanted, Sequence):
-        raise ValueError(f"gates must be 'auto', some of {', '.join(GATES)}, or gate objects, not {gates!r}")
+        raise _not_a_gate(gates)
     return _numbered([_choice(gate, n_experts, dense) for gate in wanted])
 
 
@@ -170,13 +170,18 @@ def _choice(gate: Any, n_experts: int, dense: bool) -> tuple[str, GateChoice]:
         if getattr(gate, "phi", "exp") != "exp":
             raise ValueError(f"gates: {gate!r} must have phi='exp', as its scores are learned about a reference")
         choice: GateChoice = gate
-    elif isinstance(gate, str) and gate in GATES:
+    elif isinstance(gate, str) and gate in GATES and GATES[gate].by_name:
         name, choice = gate, GATES[gate]
     else:
-        raise ValueError(f"gates must be 'auto', some of {', '.join(GATES)}, or gate objects, not {gate!r}")
+        raise _not_a_gate(gate)
     if choice.needs_forecasts and not dense:
         raise ValueError(f"gates: {name!r} asks every expert; it needs k=None or k='auto'")
     return name, choice
+
+
+def _not_a_gate(given: Any) -> ValueError:
+    known = ", ".join(name for name, family in GATES.items() if family.by_name)
+    return ValueError(f"gates must be 'auto', some of {known}, or gate objects, not {given!r}")
 
 
 def _own_name(gate: Gate) -> str:

@@ -19,11 +19,13 @@ class Gate(ABC):
     Leading axes of theta are candidates: theta of shape (S, ...) gives weights of shape (S, n, M).
 
     ``feature_map`` says what the scores of this family multiply in a learned router, and ``needs_forecasts`` whether
-    that takes the experts' forecasts beside the inputs.
+    that takes the experts' forecasts beside the inputs. ``by_name`` is false for a family that cannot be built by
+    ``family(n_experts)`` alone: only its objects can be handed over, not its name.
     """
 
     feature_map: ClassVar[type[FeatureMap]] = StandardFeatures
     needs_forecasts: ClassVar[bool] = False
+    by_name: ClassVar[bool] = True
 
     n_experts: int
 

@@ -21,7 +21,7 @@ def gate_names() -> list[str]:
     >>> "kernel" in gate_names()
     True
     """
-    return [*GATES, *(point.name for point in _added())]
+    return [*(name for name, family in GATES.items() if family.by_name), *(point.name for point in _added())]
 
 
 def choose_gates(words: Sequence[str] | None) -> Any:
