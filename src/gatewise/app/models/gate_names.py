@@ -18,8 +18,10 @@ AUTO = "auto"
 def gate_names() -> list[str]:
     """All names that ``--gates`` takes: the registry's first, then those of installed packages, which stay unloaded.
 
-    >>> "kernel" in gate_names()
-    True
+    A family that needs more than the number of experts, such as `FeatureGate` its transform, has no name here.
+
+    >>> "kernel" in gate_names(), "feature" in gate_names()
+    (True, False)
     """
     return [*(name for name, family in GATES.items() if family.by_name), *(point.name for point in _added())]
 
@@ -52,8 +54,8 @@ def register_added_gates() -> None:
 
 
 def gate_classes() -> tuple[type, ...]:
-    """The classes of all gates that are registered at this moment."""
-    return tuple(GATES.values())
+    """The classes of all gates that are registered at this moment, and of the features that they learn."""
+    return (*GATES.values(), *(family.feature_map for family in GATES.values()))
 
 
 def _added() -> Iterator[EntryPoint]:

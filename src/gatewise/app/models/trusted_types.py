@@ -8,7 +8,7 @@ from gatewise import losses
 from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
-from gatewise.gates import feature_maps, inputs
+from gatewise.gates import inputs
 from gatewise.geometry import Interval
 from gatewise.router import candidates, expert_regions, fitted_router, intervals, learning, settings, verdict
 from gatewise.solvers import softmax_path
@@ -61,11 +61,6 @@ _GATEWISE: tuple[type, ...] = (
     candidates.FittedList,
     expert_regions.RegionRow,
     expert_regions.RegionTable,
-    feature_maps.ClusterFeatures,
-    feature_maps.CoordinateFeatures,
-    feature_maps.ForecastFeatures,
-    feature_maps.ProductFeatures,
-    feature_maps.StandardFeatures,
     losses.DoubleExponential,
     losses.Gaussian,
     losses.StudentT,
