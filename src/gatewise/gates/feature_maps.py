@@ -23,7 +23,7 @@ MOST_ROWS = 5000  # among which cluster centres are sought
 MOST_CENTERS, MOST_CENTERS_HIGH = 60, 20  # in up to three coordinates, and in more
 
 
-class FeatureMap(Protocol):
+class GateFeatures(Protocol):
     """Rows to features (n, p); ``needs_forecasts`` says whether they take the experts' forecasts."""
 
     needs_forecasts: ClassVar[bool]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gatewise.arrays import as_positive, Floats
 from gatewise.experts import Expert, expert_matrix
-from gatewise.gates.feature_maps import FeatureMap, forecast_columns, ForecastFeatures
+from gatewise.gates.feature_maps import forecast_columns, ForecastFeatures, GateFeatures
 from gatewise.gates.score import ScoreGate
 
 
@@ -27,7 +27,7 @@ class ForecastGate(ScoreGate):
            [ 0., -1.,  0.,  0.,  1.]])
     """
 
-    feature_map: ClassVar[type[FeatureMap]] = ForecastFeatures
+    feature_map: ClassVar[type[GateFeatures]] = ForecastFeatures
     needs_forecasts: ClassVar[bool] = True
 
     experts: Sequence[Expert] = ()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.arrays import as_count, Floats
-from gatewise.gates.feature_maps import FeatureMap, StandardFeatures
+from gatewise.gates.feature_maps import GateFeatures, StandardFeatures
 from gatewise.nets import Net
 
 
@@ -23,7 +23,7 @@ class Gate(ABC):
     ``family(n_experts)`` alone: only its objects can be handed over, not its name.
     """
 
-    feature_map: ClassVar[type[FeatureMap]] = StandardFeatures
+    feature_map: ClassVar[type[GateFeatures]] = StandardFeatures
     needs_forecasts: ClassVar[bool] = False
     by_name: ClassVar[bool] = True
 

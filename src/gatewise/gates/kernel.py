@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
-from gatewise.gates.feature_maps import ClusterFeatures, FeatureMap
+from gatewise.gates.feature_maps import ClusterFeatures, GateFeatures
 from gatewise.gates.gate import flatten_candidates, Gate
 from gatewise.kernels import top_k
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
@@ -40,7 +40,7 @@ class KernelGate(Gate):
            [0.5  , 0.5  ]])
     """
 
-    feature_map: ClassVar[type[FeatureMap]] = ClusterFeatures
+    feature_map: ClassVar[type[GateFeatures]] = ClusterFeatures
 
     mesh: float | None = None
     kappa: float = 0.75

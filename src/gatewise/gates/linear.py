@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.arrays import as_positive
-from gatewise.gates.feature_maps import CoordinateFeatures, FeatureMap
+from gatewise.gates.feature_maps import CoordinateFeatures, GateFeatures
 from gatewise.gates.score import ScoreGate
 from gatewise.nets import MaskedNet, Net
 
@@ -26,7 +26,7 @@ class LinearGate(ScoreGate):
            [0.75, 0.25]])
     """
 
-    feature_map: ClassVar[type[FeatureMap]] = CoordinateFeatures
+    feature_map: ClassVar[type[GateFeatures]] = CoordinateFeatures
 
     intercept: bool = True
 

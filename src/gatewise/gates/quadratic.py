@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.gates.feature_maps import FeatureMap, ProductFeatures
+from gatewise.gates.feature_maps import GateFeatures, ProductFeatures
 from gatewise.gates.score import ScoreGate
 
 
@@ -23,7 +23,7 @@ class QuadraticGate(ScoreGate):
     array([[441.,   0.]])
     """
 
-    feature_map: ClassVar[type[FeatureMap]] = ProductFeatures
+    feature_map: ClassVar[type[GateFeatures]] = ProductFeatures
 
     intercept: bool = True
     cross: bool = True

@@ -11,7 +11,7 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import Floats
-from gatewise.gates.feature_maps import FeatureMap
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
 from gatewise.solvers.softmax_path import gate_paths, GatePath, PathRequest, stack_weights
@@ -88,7 +88,7 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     return np.asarray(np.log(shares / np.maximum(counts, 1))[groups])
 
 
-def gate_features(maps: Mapping[str, FeatureMap], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
+def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
     """The features of every gate at some rows, by its name."""
     return {name: one.features(inputs, F) for name, one in maps.items()}
 

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Floats, Indices
-from gatewise.gates.feature_maps import FeatureMap
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, FittedList, gate_features
@@ -45,7 +45,7 @@ class FittedRouter:
 
     names: tuple[str, ...]
     inputs: GateInputs
-    maps: Mapping[str, FeatureMap]
+    maps: Mapping[str, GateFeatures]
     fitted: FittedList
     mixing: Mixing
     single: int

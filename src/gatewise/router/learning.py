@@ -10,7 +10,7 @@ from scipy.special import softmax
 from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
-from gatewise.gates.feature_maps import FeatureMap
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, FittedList, gate_features, log_prior
@@ -59,7 +59,7 @@ class RouterFit:
     """
 
     final: FittedList
-    maps: Mapping[str, FeatureMap]
+    maps: Mapping[str, GateFeatures]
     mixing: Mixing
     rows: Indices
     loss: Loss
@@ -74,7 +74,7 @@ class RouterFit:
 def learn(
     sample: RouterSample,
     candidates: tuple[Candidate, ...],
-    maps: Mapping[str, FeatureMap],
+    maps: Mapping[str, GateFeatures],
     settings: MoESettings,
     seed: int,
 ) -> RouterFit:
@@ -94,7 +94,7 @@ def learn(
     forecasts = np.concatenate([one.forecasts(_at(features, out), F[out]) for one, out in lists])
     rows, prior, used_loss = data.rows[used], log_prior(candidates), loss.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
-    whole = Weighing(forecasts, used_loss, settings.rate * weight[used], orders)
+    whole = ListForecasts(forecasts, used_loss, settings.rate * weight[used], orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
     shares = [(out, whole.shares(prior, kept)) for out, kept in parts]
     no_gates = np.where([c.kind == "gate" for c in candidates], -np.inf, prior)
@@ -145,7 +145,7 @@ def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Weighing:
+class ListForecasts:
     """Forecasts (N, S), the loss of their rows, the power (N,) of each row's density, and the orders of the rows."""
 
     forecasts: Floats
