@@ -1,4 +1,4 @@
-"""The six questions of the page, each answered in words, tables and plots."""
+"""The first five questions of the page, each answered in words, tables and plots; the sixth is a table of rows."""
 
 import numpy as np
 
