@@ -67,8 +67,9 @@ test-pools: $(VENV)/.dev  ## the tests that start pools of processes or a dask c
 mutants: $(VENV)/.dev  ## break one line at a time, in a copy, and see that a test fails
 	$(BIN)/python tools/mutants.py
 
-house: $(VENV)/.dev  ## names that occur twice, and concepts that are written twice
-	$(BIN)/python tools/house.py
+house: $(VENV)/.dev  ## names that occur twice, concepts that are written twice, and how far a fit walks
+	$(BIN)/python -m tools.house
+	$(BIN)/python -m tools.walks
 
 bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks

@@ -1,11 +1,16 @@
-"""One line per gate family: instances that every law is tested on. A new family adds a line here."""
+"""Instances of every registered gate family, which every law is tested on.
 
-from collections.abc import Callable
+A new family needs no line here, unless it cannot be built by ``family(n_experts)`` alone.
+"""
+
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gatewise.gates import FeatureGate, Gate, KernelGate, LinearGate, QuadraticGate
+from gatewise.experts import AffineExpert
+from gatewise.gates import FeatureGate, ForecastGate, Gate, KernelGate, LinearGate, QuadraticGate, ScoreGate
+from gatewise.gates import GATES as REGISTRY
 
 N_EXPERTS = 4
 D = 2
@@ -29,12 +34,18 @@ class Waves:
         return np.column_stack([np.sin(3 * X), X, np.ones(len(X))])
 
 
-EXAMPLES: dict[type[Gate], Callable[..., Gate]] = {
-    LinearGate: lambda **kw: LinearGate(N_EXPERTS, **kw),
-    QuadraticGate: lambda **kw: QuadraticGate(N_EXPERTS, **kw),
-    KernelGate: lambda: KernelGate(N_EXPERTS, mesh=0.5, kappa=0.5),
-    FeatureGate: lambda **kw: FeatureGate(N_EXPERTS, transform=Waves(), **kw),
+EXPERTS = tuple(AffineExpert((float(m), 1.0 - m), 0.5 * m) for m in range(N_EXPERTS))
+KEYWORDS: dict[type[Gate], dict[str, Any]] = {
+    KernelGate: {"mesh": 0.5, "kappa": 0.5},
+    FeatureGate: {"transform": Waves()},
+    ForecastGate: {"experts": EXPERTS},
 }
+
+
+def example(family: type[Gate], **keywords: Any) -> Gate:
+    """A gate of a family, with what it cannot do without."""
+    return family(N_EXPERTS, **KEYWORDS.get(family, {}), **keywords)
+
 
 SCORE_VARIANTS = [
     {},
@@ -47,9 +58,9 @@ SCORE_VARIANTS = [
 ]
 
 GATES: list[Gate] = [
-    gate
-    for family, make in EXAMPLES.items()
-    for gate in ([make()] if family is KernelGate else [make(**kw) for kw in SCORE_VARIANTS])
+    example(family, **keywords)
+    for family in REGISTRY.values()
+    for keywords in (SCORE_VARIANTS if issubclass(family, ScoreGate) else [{}])
 ] + [LinearGate(N_EXPERTS, intercept=False), QuadraticGate(N_EXPERTS, k=2, intercept=False, cross=False)]
 
 

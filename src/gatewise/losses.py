@@ -1,4 +1,4 @@
-"""The loss of a mixture: what happens at row i is judged by a function phi_i of one number, z_i = g(x_i) . F_i.
+"""Losses, and the noise densities behind them: row i is judged by a function phi_i of the mixture z_i = g(x_i) . F_i.
 
 | task | F_im | phi_i(z) |
 |---|---|---|
@@ -11,30 +11,152 @@ task it is. In every method z is (n,), or (n, S) for S candidates.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from math import lgamma, log, pi, sqrt
+from typing import Any, ClassVar, Protocol, runtime_checkable, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from gatewise.arrays import Floats
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, LINEAR, LOG, STUDENT_T
-from gatewise.noise import DoubleExponential, Gaussian, Noise, score, score_slope, StudentT
-from gatewise.stats import clip_scale, root_mean_square
+from gatewise.stats import clip_scale, mean_square
 
-LEAST_SCALE = 1e-6  # of the largest scale of a list: below it a scale is rounding
-TINY = float(np.sqrt(np.finfo(np.float64).tiny))
+Size: TypeAlias = int | tuple[int, ...]
+LEAST_VARIANCE = 1e-12  # of the largest variance of a list: below it a variance is rounding
+TINY = float(np.finfo(np.float64).tiny)
 
 
-class LossCode(NamedTuple):
-    """A loss as compiled code knows it: `kernels.loss_terms` takes these and z."""
+@runtime_checkable
+class Noise(Protocol):
+    """A density of mean 0 and variance 1, by its logarithm."""
 
-    kind: int
-    parameter: float
-    y: Floats
-    sigma: float
+    def log_density(self, z: ArrayLike) -> Floats:
+        """log h(z), elementwise."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """h(z) = exp(-z^2 / 2) / sqrt(2 pi).
+
+    >>> float(Gaussian().log_density(0.0).round(4))
+    -0.9189
+    """
+
+    def log_density(self, z: ArrayLike) -> Floats:
+        """log h(z), elementwise."""
+        return np.asarray(-0.5 * np.square(z) - 0.5 * log(2.0 * pi), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -z."""
+        return -np.asarray(z, dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = -1."""
+        return np.full(np.shape(z), -1.0)
+
+    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws."""
+        return np.asarray(rng.standard_normal(size))
+
+
+@dataclass(frozen=True)
+class DoubleExponential:
+    """h(z) = exp(-sqrt(2) |z|) / sqrt(2).
+
+    >>> float(DoubleExponential().log_density(0.0).round(4))
+    -0.3466
+    """
+
+    def log_density(self, z: ArrayLike) -> Floats:
+        """log h(z), elementwise."""
+        return np.asarray(-sqrt(2.0) * np.abs(z) - 0.5 * log(2.0), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -sqrt(2) sign(z)."""
+        return np.asarray(-sqrt(2.0) * np.sign(z), dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = 0 away from the kink at 0."""
+        return np.zeros(np.shape(z))
+
+    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws."""
+        return np.asarray(rng.laplace(scale=sqrt(0.5), size=size))
+
+
+@dataclass(frozen=True)
+class StudentT:
+    """h(z) proportional to (1 + z^2 / (df - 2))^(-(df + 1) / 2): Student t scaled to unit variance.
+
+    df > 4, so that the fourth moment `ass:ARM-regularity` asks for is finite.
+
+    >>> float(StudentT(5.0).log_density(0.0).round(4))
+    -0.7132
+    """
+
+    df: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not 4.0 < self.df < np.inf:
+            raise ValueError(f"df must be finite and above 4, for a finite fourth moment; got {self.df}.")
+
+    def log_density(self, z: ArrayLike) -> Floats:
+        """log h(z), elementwise."""
+        df = self.df
+        peak = lgamma(0.5 * (df + 1.0)) - lgamma(0.5 * df) - 0.5 * log(pi * (df - 2.0))
+        return np.asarray(peak - 0.5 * (df + 1.0) * np.log1p(np.square(z) / (df - 2.0)), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = -(df + 1) z / (df - 2 + z^2)."""
+        return np.asarray(-(self.df + 1.0) * np.asarray(z) / (self.df - 2.0 + np.square(z)), dtype=np.float64)
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = -(df + 1) (df - 2 - z^2) / (df - 2 + z^2)^2."""
+        square, base = np.square(z), self.df - 2.0
+        return np.asarray(-(self.df + 1.0) * (base - square) / (base + square) ** 2, dtype=np.float64)
+
+    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
+        """Independent draws."""
+        return np.asarray(rng.standard_t(self.df, size) * sqrt((self.df - 2.0) / self.df))
+
+
+def score(noise: Noise, z: Floats) -> Floats:
+    """The derivative of log h at z: the noise's own ``score`` where it has one, else a central difference.
+
+    >>> score(Gaussian(), np.array([2.0]))
+    array([-2.])
+    """
+    if hasattr(noise, "score"):
+        return np.asarray(noise.score(z))
+    step = 1e-5 * (1.0 + np.abs(z))
+    return np.asarray((noise.log_density(z + step) - noise.log_density(z - step)) / (2.0 * step))
+
+
+def score_slope(noise: Noise, z: Floats) -> Floats:
+    """The second derivative of log h at z: the noise's own ``score_slope``, else a central difference.
+
+    >>> score_slope(Gaussian(), np.array([2.0]))
+    array([-1.])
+    """
+    if hasattr(noise, "score_slope"):
+        return np.asarray(noise.score_slope(z))
+    step = 1e-4 * (1.0 + np.abs(z))
+    rise = noise.log_density(z + step) - 2.0 * noise.log_density(z) + noise.log_density(z - step)
+    return np.asarray(rise / step**2)
 
 
 class Loss(Protocol):
-    """phi_i(z) at n rows."""
+    """phi_i(z) at n rows.
+
+    ``additive`` says whether a part that is always on may be added to z: to a forecast, but not to a probability.
+    """
+
+    additive: ClassVar[bool]
+
+    @property
+    def scale(self) -> Floats | float:
+        """The scale of the noise, one number or one for each column of z; 1 for a loss without a scale."""
+        ...
 
     def value(self, z: Floats) -> Floats:
         """phi_i(z_i)."""
@@ -60,67 +182,82 @@ class Loss(Protocol):
         """The loss with a scale for every column of z, found on these rows; a loss without a scale as it is."""
         ...
 
+    def scaled(self, scale: Floats | float) -> Self:
+        """The loss with this scale; a loss without a scale as it is."""
+        ...
+
     def part(self, rows: Any) -> Self:
         """The loss at some of the rows."""
         ...
 
-    def code(self) -> LossCode | None:
-        """What compiled code needs to know; None where it does not know this loss."""
+    def quadratic(self) -> tuple[Floats, float] | None:
+        """(target (n,), variance) of a loss (target - z)^2 / (2 variance) + constant; None of any other loss."""
         ...
+
+
+GAUSSIAN_NOISE = Gaussian()
 
 
 @dataclass(frozen=True, eq=False)
 class ResidualLoss:
     """phi_i(z) = -log h((y_i - z) / sigma) + log sigma, for a noise density h of variance 1.
 
-    ``sigma`` is one number, or one for each column of z (S,).
+    ``variance`` is sigma^2: one number, or one for each column of z (S,).
 
     >>> loss = ResidualLoss(np.array([1.0, 3.0]))
     >>> loss.slope(np.array([1.0, 1.0])), loss.curvature(np.array([1.0, 1.0]))
     (array([-0., -2.]), array([1., 1.]))
     """
 
+    additive: ClassVar[bool] = True
+
     y: Floats
-    noise: Noise = Gaussian()
-    sigma: Floats | float = 1.0
+    noise: Noise = GAUSSIAN_NOISE
+    variance: Floats | float = 1.0
+
+    @property
+    def scale(self) -> Floats | float:
+        return np.sqrt(self.variance)
 
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
 
     def slope(self, z: Floats) -> Floats:
-        return np.asarray(score(self.noise, self._standardised(z)) / self.sigma)
+        return np.asarray(score(self.noise, self._standardised(z)) / self.scale)
 
     def curvature(self, z: Floats) -> Floats:
-        return np.asarray(-score_slope(self.noise, self._standardised(z)) / self.sigma**2)
+        return np.asarray(-score_slope(self.noise, self._standardised(z)) / self.variance)
 
     def log_density(self, z: Floats) -> Floats:
-        return np.asarray(self.noise.log_density(self._standardised(z)) - np.log(self.sigma))
+        return np.asarray(self.noise.log_density(self._standardised(z)) - np.log(self.scale))
 
     def error(self, z: Floats) -> Floats:
         return np.asarray(self._residual(z) ** 2)
 
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:
-        """With the root mean squared residual of every column as its scale, kept above zero.
+        """With the mean squared residual of every column as its variance, kept above zero.
 
-        >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).sigma
+        >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
         """
-        scale = root_mean_square(self._residual(z), sample_weight)
-        sigma = clip_scale(scale, max(LEAST_SCALE * float(scale.max()), TINY), np.inf)
-        return replace(self, sigma=sigma if z.ndim > 1 else float(sigma))
+        squares = mean_square(self._residual(z), sample_weight)
+        low = max(LEAST_VARIANCE * float(squares.max()), TINY)
+        return replace(self, variance=clip_scale(squares, low, np.inf))
+
+    def scaled(self, scale: Floats | float) -> Self:
+        return replace(self, variance=np.square(scale))
 
     def part(self, rows: Any) -> Self:
         return replace(self, y=self.y[rows])
 
-    def code(self) -> LossCode | None:
-        known = noise_code(self.noise)
-        return LossCode(*known, self.y, float(self.sigma)) if known and np.ndim(self.sigma) == 0 else None
+    def quadratic(self) -> tuple[Floats, float] | None:
+        return (self.y, float(self.variance)) if isinstance(self.noise, Gaussian) else None
 
     def _residual(self, z: Floats) -> Floats:
         return (self.y if z.ndim == 1 else self.y[:, None]) - z
 
     def _standardised(self, z: Floats) -> Floats:
-        return np.asarray(self._residual(z) / self.sigma)
+        return np.asarray(self._residual(z) / self.scale)
 
 
 @dataclass(frozen=True)
@@ -132,6 +269,9 @@ class LogLoss:
     >>> LogLoss().value(np.array([0.5, 0.25])).round(3)
     array([0.693, 1.386])
     """
+
+    additive: ClassVar[bool] = False
+    scale: ClassVar[float] = 1.0
 
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
@@ -152,11 +292,14 @@ class LogLoss:
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
         return self
 
+    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
+        return self
+
     def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
         return self
 
-    def code(self) -> LossCode | None:
-        return LossCode(LOG, 0.0, np.empty(0), 1.0)
+    def quadratic(self) -> None:
+        return None
 
 
 @dataclass(frozen=True)
@@ -166,6 +309,9 @@ class ScoreLoss:
     >>> ScoreLoss(rate=2.0).log_density(np.array([0.5]))
     array([1.])
     """
+
+    additive: ClassVar[bool] = False
+    scale: ClassVar[float] = 1.0
 
     rate: float = 1.0
 
@@ -187,21 +333,11 @@ class ScoreLoss:
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
         return self
 
+    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
+        return self
+
     def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
         return self
 
-    def code(self) -> LossCode | None:
-        return LossCode(LINEAR, 0.0, np.empty(0), 1.0)
-
-
-def noise_code(noise: Noise) -> tuple[int, float] | None:
-    """The code of a noise family in compiled functions, with its parameter; None for a density of one's own.
-
-    >>> noise_code(StudentT(6.0))
-    (2, 6.0)
-    """
-    if isinstance(noise, Gaussian):
-        return GAUSSIAN, 0.0
-    if isinstance(noise, DoubleExponential):
-        return DOUBLE_EXPONENTIAL, 0.0
-    return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
+    def quadratic(self) -> None:
+        return None

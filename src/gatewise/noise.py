@@ -1,116 +1,36 @@
-"""Standardized error densities h: mean 0, variance 1 (`ass:ARM-regularity`)."""
+"""Standardized error densities h, mean 0 and variance 1: by name, of one's own, and how regular they are.
+
+The condition is that of `ass:ARM-regularity`. The families themselves are in `gatewise.losses`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from math import lgamma, log, pi, sqrt
-from typing import Protocol, runtime_checkable, TypeAlias
+from math import log
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import quad
 
 from gatewise.arrays import Floats
+from gatewise.losses import DoubleExponential, Gaussian, Noise, StudentT
 
 LogDensity: TypeAlias = Callable[[Floats], Floats]
-Size: TypeAlias = int | tuple[int, ...]
 
+__all__ = [
+    "FAMILIES",
+    "Custom",
+    "DoubleExponential",
+    "Gaussian",
+    "LogDensity",
+    "Noise",
+    "StudentT",
+    "as_noise",
+    "kl_condition",
+    "kl_divergence",
+]
 TOLERANCE = 1e-6
-
-
-@runtime_checkable
-class Noise(Protocol):
-    """A density of mean 0 and variance 1, by its logarithm."""
-
-    def log_density(self, z: ArrayLike) -> Floats:
-        """log h(z), elementwise."""
-        ...
-
-
-@dataclass(frozen=True)
-class Gaussian:
-    """h(z) = exp(-z^2 / 2) / sqrt(2 pi).
-
-    >>> float(Gaussian().log_density(0.0).round(4))
-    -0.9189
-    """
-
-    def log_density(self, z: ArrayLike) -> Floats:
-        """log h(z), elementwise."""
-        return np.asarray(-0.5 * np.square(z) - 0.5 * log(2.0 * pi), dtype=np.float64)
-
-    def score(self, z: ArrayLike) -> Floats:
-        """(log h)'(z) = -z."""
-        return -np.asarray(z, dtype=np.float64)
-
-    def score_slope(self, z: ArrayLike) -> Floats:
-        """(log h)''(z) = -1."""
-        return np.full(np.shape(z), -1.0)
-
-    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
-        """Independent draws."""
-        return np.asarray(rng.standard_normal(size))
-
-
-@dataclass(frozen=True)
-class DoubleExponential:
-    """h(z) = exp(-sqrt(2) |z|) / sqrt(2).
-
-    >>> float(DoubleExponential().log_density(0.0).round(4))
-    -0.3466
-    """
-
-    def log_density(self, z: ArrayLike) -> Floats:
-        """log h(z), elementwise."""
-        return np.asarray(-sqrt(2.0) * np.abs(z) - 0.5 * log(2.0), dtype=np.float64)
-
-    def score(self, z: ArrayLike) -> Floats:
-        """(log h)'(z) = -sqrt(2) sign(z)."""
-        return np.asarray(-sqrt(2.0) * np.sign(z), dtype=np.float64)
-
-    def score_slope(self, z: ArrayLike) -> Floats:
-        """(log h)''(z) = 0 away from the kink at 0."""
-        return np.zeros(np.shape(z))
-
-    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
-        """Independent draws."""
-        return np.asarray(rng.laplace(scale=sqrt(0.5), size=size))
-
-
-@dataclass(frozen=True)
-class StudentT:
-    """h(z) proportional to (1 + z^2 / (df - 2))^(-(df + 1) / 2): Student t scaled to unit variance.
-
-    df > 4, so that the fourth moment `ass:ARM-regularity` asks for is finite.
-
-    >>> float(StudentT(5.0).log_density(0.0).round(4))
-    -0.7132
-    """
-
-    df: float = 5.0
-
-    def __post_init__(self) -> None:
-        if not 4.0 < self.df < np.inf:
-            raise ValueError(f"df must be finite and above 4, for a finite fourth moment; got {self.df}.")
-
-    def log_density(self, z: ArrayLike) -> Floats:
-        """log h(z), elementwise."""
-        df = self.df
-        peak = lgamma(0.5 * (df + 1.0)) - lgamma(0.5 * df) - 0.5 * log(pi * (df - 2.0))
-        return np.asarray(peak - 0.5 * (df + 1.0) * np.log1p(np.square(z) / (df - 2.0)), dtype=np.float64)
-
-    def score(self, z: ArrayLike) -> Floats:
-        """(log h)'(z) = -(df + 1) z / (df - 2 + z^2)."""
-        return np.asarray(-(self.df + 1.0) * np.asarray(z) / (self.df - 2.0 + np.square(z)), dtype=np.float64)
-
-    def score_slope(self, z: ArrayLike) -> Floats:
-        """(log h)''(z) = -(df + 1) (df - 2 - z^2) / (df - 2 + z^2)^2."""
-        square, base = np.square(z), self.df - 2.0
-        return np.asarray(-(self.df + 1.0) * (base - square) / (base + square) ** 2, dtype=np.float64)
-
-    def sample(self, rng: np.random.Generator, size: Size) -> Floats:
-        """Independent draws."""
-        return np.asarray(rng.standard_t(self.df, size) * sqrt((self.df - 2.0) / self.df))
 
 
 @dataclass(frozen=True)
@@ -136,31 +56,6 @@ class Custom:
     def log_density(self, z: ArrayLike) -> Floats:
         """log h(z), elementwise."""
         return np.asarray(self.function(np.asarray(z, dtype=np.float64)), dtype=np.float64)
-
-
-def score(noise: Noise, z: Floats) -> Floats:
-    """The derivative of log h at z: the noise's own ``score`` where it has one, else a central difference.
-
-    >>> score(Gaussian(), np.array([2.0]))
-    array([-2.])
-    """
-    if hasattr(noise, "score"):
-        return np.asarray(noise.score(z))
-    step = 1e-5 * (1.0 + np.abs(z))
-    return np.asarray((noise.log_density(z + step) - noise.log_density(z - step)) / (2.0 * step))
-
-
-def score_slope(noise: Noise, z: Floats) -> Floats:
-    """The second derivative of log h at z: the noise's own ``score_slope``, else a central difference.
-
-    >>> score_slope(Gaussian(), np.array([2.0]))
-    array([-1.])
-    """
-    if hasattr(noise, "score_slope"):
-        return np.asarray(noise.score_slope(z))
-    step = 1e-4 * (1.0 + np.abs(z))
-    rise = noise.log_density(z + step) - 2.0 * noise.log_density(z) + noise.log_density(z - step)
-    return np.asarray(rise / step**2)
 
 
 FAMILIES: Mapping[str, type[Gaussian] | type[DoubleExponential] | type[StudentT]] = {

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats, Indices
 
 SAFE_SQUARES = (1e-280, 1e280)  # means of squares that neither overflow nor underflow
 
@@ -105,8 +105,23 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
+def best_others(losses: Floats, chosen: Booleans) -> Indices:
+    """The other expert with the least mean loss where each expert is chosen, (M,); over all rows where it never is.
+
+    ``losses`` and ``chosen`` are (n, M).
+
+    >>> best_others(np.array([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]]), np.eye(3, dtype=bool)[:2])
+    array([1, 0, 1])
+    """
+    never = ~chosen.any(axis=0)
+    share = np.where(never, True, chosen).astype(np.float64)  # (n, M)
+    means = (share / share.sum(axis=0)).T @ losses  # (M, M): mean loss of j where m is chosen
+    np.fill_diagonal(means, np.inf)
+    return np.asarray(means.argmin(axis=1))
+
+
 def clip_scale(sigma: Floats, low: float, high: float) -> Floats:
-    """The scales sigma clipped to [low, high]: the one place where noise scales are kept within bounds.
+    """Scales, or variances, clipped to [low, high]: the one place where the scale of noise is kept within bounds.
 
     >>> clip_scale(np.array([0.01, 1.0, 50.0]), 0.1, 10.0)
     array([ 0.1,  1. , 10. ])
@@ -123,14 +138,14 @@ def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
     array([3.536, 0.707])
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        squares = _mean_square(values, weights)
+        squares = mean_square(values, weights)
         if ((squares > SAFE_SQUARES[0]) & (squares < SAFE_SQUARES[1])).all():
             return np.asarray(np.sqrt(squares))
         number = np.finfo(np.float64)
         unit = np.clip(np.abs(values).max(axis=0, initial=0.0), number.tiny, number.max)
-        return np.asarray(unit * np.sqrt(_mean_square(values / unit, weights)))
+        return np.asarray(unit * np.sqrt(mean_square(values / unit, weights)))
 
 
-def _mean_square(values: Floats, weights: Floats | None) -> Floats:
-    squares = np.square(values)
-    return np.asarray(squares.mean(axis=0) if weights is None else weights @ squares / weights.sum())
+def mean_square(values: Floats, weights: Floats | None = None) -> Floats:
+    """The mean square of every column of values (n,) or (n, S), with weights (n,) on the rows."""
+    return np.asarray(np.average(np.square(values), axis=0, weights=weights))

@@ -14,6 +14,7 @@ pytest.importorskip("skops")
 
 from gatewise.app.models.gate_names import gate_names, GATES, GROUP
 from gatewise.cli import main
+from gatewise.gates import ScoreGate
 
 POOL = """
 [[experts]]
@@ -233,8 +234,11 @@ def test_an_error_says_which_expert_raised_it(run, data, monkeypatch):
     assert (code, err) == (2, "gatewise: no neighbours at all (raised by the expert 'line')\n")
 
 
-class AddedGate(GATES["linear"]):
-    """A gate that an installed package would bring."""
+class AddedGate(ScoreGate):
+    """A gate that an installed package would bring: scores that are linear in sines of the inputs."""
+
+    def features(self, X):
+        return np.sin(3.0 * X)
 
 
 @pytest.fixture

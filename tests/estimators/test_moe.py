@@ -2,7 +2,7 @@
 
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
 from gatewise.experts import ColumnExpert
+from gatewise.gates import FeatureGate, GATES, ScoreGate
 
 QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0))
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
@@ -111,9 +112,9 @@ class TestFinding:
 
     def test_the_prediction_is_gate_times_experts_plus_the_correction(self, local, halves):
         X = halves[0][:50]
-        shares = local._shares(None)
+        shares = local._router.shares("aggregate")
         F = local.transform(X)
-        whole = (local.gate_weights(X) * F).sum(axis=1) + local._router.corrections(shares, F)
+        whole = (local.gate_weights(X) * F).sum(axis=1) + local._router.fitted.corrections(shares, F)
         np.testing.assert_allclose(local.predict(X), whole)
         assert np.abs(local.gate_weights(X).sum(axis=1) - 1).max() < 1e-12
 
@@ -121,7 +122,7 @@ class TestFinding:
         far = np.array([[1e6, 0.0, 0.0], [-1e6, 0.0, 0.0]])
         one, two = local.gate_weights(far)
         np.testing.assert_allclose(one, two)
-        assert (np.abs(one - local._router.stack) < 0.15).all()
+        assert (np.abs(one - local.stack_weights_) < 0.15).all()
 
     def test_ninety_percent_intervals(self, halves):
         X, y, _ = halves
@@ -168,7 +169,7 @@ class TestReadouts:
 
     def test_the_single_readout_is_the_nearest_candidate(self, local, halves):
         X = halves[0]
-        forecasts = local._router.forecasts(local._inputs.transform(X), local.transform(X))
+        forecasts = local.candidate_forecasts(X)
         distance = ((forecasts - (forecasts @ local.weights_)[:, None]) ** 2).mean(axis=0)
         assert local.selected_ is local.candidates_[distance.argmin()]
 
@@ -268,7 +269,7 @@ def _fit_of(model, X, y):
     """The router's fit, caught on its way into the model."""
     kept = []
     keep = model._keep
-    model._keep = lambda task, trained: (kept.append(trained.fit), keep(task, trained))
+    model._keep = lambda task, trained, *rest: (kept.append(trained.fit), keep(task, trained, *rest))
     model.fit(X, y)
     del model._keep
     return kept[0]
@@ -317,7 +318,7 @@ class TestTables:
         when = pd.date_range("2020-01-01", periods=200, tz="Europe/Berlin")
         frame = self.FRAME.assign(when=when)
         model = gw.MoERegressor(self.experts(), random_state=0, settings=QUICK).fit(frame, self.Y)
-        assert "when" in model._inputs.names
+        assert "when" in model._router.inputs.names
 
 
 class TestManners:
@@ -341,7 +342,7 @@ class TestManners:
         weight = np.where(X[:, 0] > 0, 1.0, 1e-9)
         experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
         model = gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y, sample_weight=weight)
-        assert model._router.stack[0] > 0.9
+        assert model.stack_weights_[0] > 0.9
         line = gw.MoERegressor([("line", LinearRegression())], settings=QUICK).fit(X, y, sample_weight=weight)
         expected = LinearRegression().fit(X, y, sample_weight=weight).coef_
         np.testing.assert_allclose(line.experts_[0].coef_, expected)
@@ -391,8 +392,8 @@ class TestGoingOn:
         light, heavy, none = (
             pickle.loads(pickle.dumps(local)).partial_fit(X[:1], y[:1], sample_weight=[w]) for w in (1e-6, 50.0, 0.0)
         )
-        np.testing.assert_allclose(light._mixing.log_weights, none._mixing.log_weights, atol=1e-4)
-        assert not np.allclose(heavy._mixing.log_weights, none._mixing.log_weights)
+        np.testing.assert_allclose(light._router.mixing.log_weights, none._router.mixing.log_weights, atol=1e-4)
+        assert not np.allclose(heavy._router.mixing.log_weights, none._router.mixing.log_weights)
 
     def test_experts_that_came_fitted_are_not_changed(self, halves):
         X, y, _ = halves
@@ -451,7 +452,7 @@ class TestShared:
             model.predict(X),
             model.shared_[0].predict(X)
             + (model.gate_weights(X) * model.transform(X)).sum(axis=1)
-            + model._router.corrections(model._shares(None), model.transform(X)),
+            + model._router.fitted.corrections(model._router.shares("aggregate"), model.transform(X)),
         )
 
     def test_backfitting_needs_every_row_held_out_once(self, halves):
@@ -487,17 +488,81 @@ class Broken(RegressorMixin, BaseEstimator):
         return np.zeros(len(X))
 
 
+@dataclass(frozen=True)
+class SideGate(ScoreGate):
+    """A gate of one's own: which side of a threshold a row is on."""
+
+    column: int = 0
+
+    def features(self, X):
+        return np.column_stack([np.sign(X[:, self.column]), np.ones(len(X))])
+
+
+class TestGates:
+    def test_a_name_and_a_default_gate_are_the_same(self, halves):
+        X, y, experts = halves[0], halves[1], PAIR
+        for name in ("linear", "quadratic", "kernel", "forecast"):
+            one, two = (
+                gw.MoERegressor(experts, gates=[gate], random_state=0, settings=QUICK).fit(X, y)
+                for gate in (name, GATES[name](2))
+            )
+            np.testing.assert_array_equal(one.predict(X), two.predict(X))
+            assert one.verdict_ == two.verdict_
+
+    def test_every_registered_family_is_taken_as_an_object(self, halves):
+        X, y, _ = halves
+        for family in GATES.values():
+            keywords = {"transform": np.sin} if family is FeatureGate else {}
+            model = gw.MoERegressor(PAIR, gates=[family(2, **keywords)], random_state=0, settings=QUICK).fit(X, y)
+            np.testing.assert_allclose(model.gate_weights(X).sum(axis=1), 1.0)
+
+    def test_a_gate_of_ones_own_wins_where_it_is_right(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (600, 2))
+        F = np.column_stack([X, X[:, 1] + 2.0, -X[:, 1] - 2.0])
+        y = np.where(X[:, 0] > 0, F[:, 2], F[:, 3]) + 0.1 * rng.normal(size=600)
+        experts = [("up", ColumnExpert(2)), ("down", ColumnExpert(3))]
+        gates = [SideGate(2), SideGate(2, column=1)]
+        model = gw.MoERegressor(experts, gates=gates, k=None, random_state=0, settings=QUICK).fit(F, y)
+        assert model.verdict_.gates
+        assert model.verdict_.name == "side-1"
+        assert "side-1 gate" in model.summary()
+
+    def test_the_k_of_a_gate_is_kept(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(PAIR, gates=[gw.LinearGate(2, k=1)], random_state=0, settings=QUICK).fit(X, y)
+        assert {c.k for c in model.candidates_ if c.kind == "gate"} == {1}
+
+    def test_experts_without_names_are_named_after_their_types(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor([Ridge(), Ridge(10.0)], gates=(), settings=QUICK)
+        assert model.get_params()["ridge-2__alpha"] == 10.0
+        model.set_params(**{"ridge-2__alpha": 3.0}).fit(X, y)
+        assert list(model.get_feature_names_out()) == ["ridge-1", "ridge-2"]
+        assert model.experts_[1].alpha == 3.0
+
+    def test_an_interrupted_fit_leaves_the_old_model(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(PAIR, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
+        before = model.predict(X)
+        with pytest.raises(OSError, match="licence server"):
+            model.set_params(experts=[*PAIR, ("broken", Broken())]).fit(X + 100.0, y)
+        np.testing.assert_array_equal(model.predict(X), before)
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
             ({"experts": []}, "experts must hold at least one"),
-            ({"experts": [Ridge()]}, "must be a list of"),
+            ({"gates": [gw.LinearGate(3)]}, "is for 3 experts, but there are 2"),
+            ({"gates": [gw.LinearGate(2, phi="sigmoid")]}, "must have phi='exp'"),
+            ({"gates": [3]}, "or gate objects, not 3"),
             ({"experts": [("a", Ridge()), ("a", Ridge())]}, "different names"),
             ({"experts": [("a__b", Ridge())]}, "double underscore"),
-            ({"gates": ["cubic"]}, "gates must be 'auto' or some of linear"),
-            ({"gates": None}, "gates must be 'auto' or some of linear"),
-            ({"gates": ["forecast"], "k": 1}, "'forecast' ask every expert"),
+            ({"gates": ["cubic"]}, "gates must be 'auto', some of linear"),
+            ({"gates": None}, "gates must be 'auto', some of linear"),
+            ({"gates": ["forecast"], "k": 1}, "'forecast' asks every expert"),
             ({"experts": [("k", Ridge())]}, "'k' is the name of a parameter"),
             ({"shared": [("line", Ridge())]}, "different names"),
             ({"cv": []}, "cv must give at least one split"),

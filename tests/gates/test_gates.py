@@ -12,9 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import log_expit, softmax
 from sklearn.base import clone
 
-from gatewise.gates import FAMILIES, FeatureGate, KernelGate, LinearGate, QuadraticGate, ScoreGate
+from gatewise.gates import FeatureGate, Gate, KernelGate, LinearGate, QuadraticGate, register_gate, ScoreGate
+from gatewise.gates import GATES as REGISTRY
 from gatewise.gates.phi import log_phi
-from tests.families import D, EXAMPLES, GATES, N_EXPERTS, random_theta, relabelled
+from tests.families import D, GATES, N_EXPERTS, random_theta, relabelled
 from tests.gates.naive import naive_quadratic_score, naive_score_weights
 
 every_gate = pytest.mark.parametrize("gate", GATES, ids=repr)
@@ -23,8 +24,24 @@ seeds = st.integers(0, 2**32 - 1)
 rows = arrays(np.float64, st.tuples(st.integers(1, 300), st.just(D)), elements=st.floats(-3, 3, width=32))
 
 
-def test_every_registered_family_has_an_example():
-    assert set(EXAMPLES) == set(FAMILIES)
+def test_every_registered_family_is_tested_and_every_family_is_registered():
+    assert {type(gate) for gate in GATES} == set(REGISTRY.values())
+    concrete = {family for family in _families(Gate) if family.__module__.startswith("gatewise.")}
+    assert concrete - {ScoreGate} == set(REGISTRY.values())
+
+
+def _families(family):
+    return set().union(*({one} | _families(one) for one in family.__subclasses__()))
+
+
+def test_a_name_of_the_registry_belongs_to_one_family():
+    assert register_gate("linear", LinearGate) is LinearGate
+    with pytest.raises(ValueError, match="belongs to LinearGate"):
+        register_gate("linear", QuadraticGate)
+    with pytest.raises(TypeError, match="must be a class derived from"):
+        register_gate("own", LinearGate(3))
+    with pytest.raises(ValueError, match="other than 'auto'"):
+        register_gate("auto", LinearGate)
 
 
 @every_gate

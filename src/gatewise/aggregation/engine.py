@@ -15,10 +15,11 @@ from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import Booleans, Floats, Integers
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
-from gatewise.losses import Loss, noise_code, ResidualLoss
+from gatewise.losses import DoubleExponential, Gaussian, Loss, ResidualLoss, StudentT
 from gatewise.noise import as_noise, LogDensity, Noise
 from gatewise.stats import clip_scale
 
@@ -78,7 +79,7 @@ def aggregate(
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
     cuts = _check_edges(edges, len(y))
     family = as_noise(noise)
-    code = noise_code(family)
+    code = _code(family)
     if isinstance(tables, BlockTables) or code is None:
         return _blockwise(tables, y, blockwise.NoiseDensity(family, scales), prior, cuts, candidates.size)
     rule = compiled.weight_rule(candidates.size, scales, prior, *code)
@@ -104,7 +105,7 @@ def aggregate_loss(
     edges as in `aggregate`, which is called for a `ResidualLoss`.
     """
     if isinstance(loss, ResidualLoss):
-        return aggregate(candidates, features, loss.y, F, loss.sigma, loss.noise, log_prior, edges, n_threads)
+        return aggregate(candidates, features, loss.y, F, loss.scale, loss.noise, log_prior, edges, n_threads)
     zeros = np.zeros(len(F))  # of which a residual is -z
     tables = _tables(candidates, features, zeros, F)
     prior, cuts = _check_prior(log_prior, candidates.size), _check_edges(edges, len(F))
@@ -205,6 +206,15 @@ def weight_path(
     density = blockwise.NoiseDensity(as_noise(noise), scales)
     path = blockwise.log_weight_path(ids, residual, density, prior, candidates.size)
     return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
+
+
+def _code(noise: Noise) -> tuple[int, float] | None:
+    """The code of a noise family in compiled functions, with its parameter; None for a density of one's own."""
+    if isinstance(noise, Gaussian):
+        return GAUSSIAN, 0.0
+    if isinstance(noise, DoubleExponential):
+        return DOUBLE_EXPONENTIAL, 0.0
+    return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None
 
 
 def _blocks(tables: Tables | BlockTables) -> blockwise.CandidateBlocks:

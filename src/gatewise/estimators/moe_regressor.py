@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, TransformerMixin
-from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -16,26 +15,23 @@ from gatewise.estimators.validation import (
     checked_experts,
     checked_rows,
     checked_sample,
+    chosen_gates,
     expert_params,
     make_splits,
     metadata,
     tags,
 )
-from gatewise.experts.pool import Pool, predict_matrix
-from gatewise.gates.feature_maps import CLASSES
+from gatewise.experts.naming import named_experts
+from gatewise.experts.pool import nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
-from gatewise.noise import as_noise
-from gatewise.router.expert_regions import region_table, RegionTable
+from gatewise.losses import ResidualLoss
+from gatewise.router.expert_regions import RegionTable
 from gatewise.router.facts import plain_facts, summary_text
-from gatewise.router.intervals import disagreement, Spread
-from gatewise.router.learning import RouterFit
-from gatewise.router.mixing import go_on, Mixing
-from gatewise.router.out_of_fold import OutOfFold
-from gatewise.router.settings import MoESettings
-from gatewise.router.training import Task, train, Trained, use_as_they_are
-from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
+from gatewise.router.fitted_router import FittedRouter, OutOfFold
+from gatewise.router.intervals import disagreement, PredictionScale
+from gatewise.router.settings import DEFAULT_SETTINGS, MoESettings
+from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
 
-NEGLIGIBLE = 1e-3  # the total share of candidates that a prediction leaves out
 AUTO_K = 3  # the largest k that "auto" tries
 
 
@@ -44,14 +40,15 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     Parameters
     ----------
-    experts : list of (name, regressor)
-        Each gets X as it was handed in, so a pipeline that selects columns of a data frame works. A `ColumnExpert`
-        is a column of X that already is a forecast.
-    shared : list of (name, regressor)
+    experts : list of regressors, or of (name, regressor) pairs
+        One without a name is named after its type. Each gets X as it was handed in, so a pipeline that selects
+        columns of a data frame works. A `ColumnExpert` is a column of X that already is a forecast.
+    shared : list of regressors, or of (name, regressor) pairs
         Always on: the routed experts learn what these leave, by backfitting on held-out rows.
-    gates : "auto" or a sequence out of "linear", "quadratic", "kernel", "forecast"
-        The classes of gates in the list, beside every single expert and the global stacks. "forecast" gates look at
-        the experts' forecasts instead of the inputs. An empty sequence: no gates.
+    gates : "auto", or a sequence of names and gate objects
+        The gates in the list, beside every single expert and the global stacks: names of `gatewise.gates.GATES`, or
+        gates such as ``gw.LinearGate(3)`` and those of your own. A gate sees the inputs as standardised coordinates;
+        "forecast" gates look at the experts' forecasts instead. An empty sequence: no gates.
     k : None, int or "auto"
         Experts that a gate activates: all, the k of largest score, or both kinds.
     cv : int, splitter, iterable of splits, "prefit" or None
@@ -99,10 +96,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     array([1, 1])
     """
 
+    experts_: list[Any]
+
     def __init__(
         self,
-        experts: Sequence[tuple[str, Any]],
-        shared: Sequence[tuple[str, Any]] = (),
+        experts: Sequence[Any],
+        shared: Sequence[Any] = (),
         gates: Any = "auto",
         k: Any = "auto",
         cv: Any = None,
@@ -121,34 +120,29 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
-        routed, shared = checked_experts(self.experts, "experts"), checked_experts(self.shared, "shared", least=0)
-        checked_experts([*routed, *shared], "experts and shared")
+        experts, shared = checked_experts(self.experts, self.shared)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
-        settings = MoESettings() if self.settings is None else self.settings
-        if not isinstance(settings, MoESettings):
-            raise TypeError(f"settings must be a gatewise.MoESettings, not {settings!r}")
+        settings = self._settings()
         seed = int(np.random.default_rng(self.random_state).integers(2**31))
-        params, split_params = expert_params(self, [*routed, *shared], sample_weight, weight, groups)
-        self._unit_weight = float(weight.mean())
-        weight = weight / self._unit_weight
-        self._inputs = GateInputs.fit(X, settings.n_components, settings.fade)
-        task = Task(
+        params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
+        unit_weight = float(weight.mean())
+        inputs = GateInputs.fit(X, settings.n_components, settings.fade)
+        task = TrainingTask(
             X=X,
             y=y,
-            sample_weight=weight,
-            routed=Pool(routed, params, self.n_jobs),
+            sample_weight=weight / unit_weight,
+            routed=Pool(experts, params, self.n_jobs),
             shared=Pool(shared, params, self.n_jobs),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
-            inputs=self._inputs.transform(X),
-            classes=self._classes(),
-            ks=self._ks(len(routed)),
+            inputs=inputs.transform(X),
+            gates=chosen_gates(self.gates, len(experts), self._asks_all()),
+            ks=self._ks(len(experts)),
             settings=settings,
             seed=seed,
         )
         trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
-        self.experts_, self.shared_ = trained.routed, trained.shared
-        self.history_ = trained.history
-        self._keep(task, trained)
+        # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
+        self._keep(task, trained, inputs, unit_weight)
         return self
 
     def predict(self, X: Any, return_std: bool = False, readout: str | None = None) -> Any:
@@ -156,82 +150,72 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
         mean +- 1.645 sd is meant to hold 90 % of the responses. ``readout`` overrides the settings.
         """
-        check_is_fitted(self)
-        X = checked_rows(self, X)
-        shares = self._shares(readout)
-        inputs = self._inputs.transform(X)
-        final, names = self._router, self._names
-        if not (return_std or final.needs_experts(shares) or (shares @ final.correction).any()):
-            weights = final.mean_weights(shares, inputs)
-            total = self._always(X)
-            for m in np.flatnonzero(weights.any(axis=0)):
-                rows = np.flatnonzero(weights[:, m])
-                part = X if len(rows) == len(weights) else _safe_indexing(X, rows)
-                total[rows] += weights[rows, m] * predict_matrix([(names[m], self.experts_[m])], part)[:, 0]
-            return total
-        F = self._forecasts(X)
-        weights = final.mean_weights(shares, inputs, F)
-        mean = self._always(X) + np.einsum("im,im->i", weights, F) + final.corrections(shares, F)
-        return (mean, self._spread.sd(disagreement(weights, F))) if return_std else mean
+        X, shares = self._rows_and_shares(X, readout)
+        router = self._router
+        if not (return_std or router.needs_forecasts(shares) or router.is_corrected(shares)):
+            weights = router.weights(shares, X)
+            return self._always(X) + self._pool().mix(X, nonzero_assignments(weights))
+        F = self._pool().predict(X)
+        weights = router.weights(shares, X, F)
+        mean = self._always(X) + np.einsum("im,im->i", weights, F) + router.fitted.corrections(shares, F)
+        return (mean, self._scale.sd(disagreement(weights, F))) if return_std else mean
 
     def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
         """The weight of every expert at every row, (n, M), each row on the simplex."""
-        check_is_fitted(self)
-        X = checked_rows(self, X)
-        shares = self._shares(readout)
-        F = self._forecasts(X) if self._router.needs_experts(shares) else None
-        return self._router.mean_weights(shares, self._inputs.transform(X), F)
+        X, shares = self._rows_and_shares(X, readout)
+        F = self._pool().predict(X) if self._router.needs_forecasts(shares) else None
+        return self._router.weights(shares, X, F)
 
     def transform(self, X: Any) -> Floats:
         """The forecasts of the experts, (n, M)."""
         check_is_fitted(self)
-        return self._forecasts(checked_rows(self, X))
+        return self._pool().predict(checked_rows(self, X))
 
     def candidate_forecasts(self, X: Any) -> Floats:
         """The forecasts of all candidates, (n, S), without the shared experts."""
         check_is_fitted(self)
         X = checked_rows(self, X)
-        return self._router.forecasts(self._inputs.transform(X), self._forecasts(X))
+        return self._router.candidate_forecasts(X, self._pool().predict(X))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """The names of the columns of ``transform``: the experts'."""
         check_is_fitted(self)
-        return np.array(self._names, dtype=object)
+        return np.array(self._router.names, dtype=object)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, update_experts: bool = False) -> Self:
         """Continue the aggregation on new rows; gates stay as they are.
 
-        The weights of the candidates go on from where they stood; verdict, regions and spread stay those of ``fit``.
-        With ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows afterwards,
-        without sample weights; the others stay.
+        The weights of the candidates go on from where they stood; verdict, regions and the scale of predictions stay
+        those of ``fit``. With ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows
+        afterwards, without sample weights; the others stay.
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
-        always = self._always(X)
-        rest = y - always
-        forecasts = self._router.forecasts(self._inputs.transform(X), self._forecasts(X))
-        settings = MoESettings() if self.settings is None else self.settings
-        noise, power = as_noise(settings.noise), settings.rate * weight / self._unit_weight
-        self._keep_mixing(go_on(self._mixing, forecasts, rest, noise, power))
-        self.online_predictions_ = self._mixing.online + always
+        always, settings = self._always(X), self._settings()
+        loss = ResidualLoss(y - always, settings.density)
+        self._keep_router(
+            self._router.continued(X, self._pool().predict(X), loss, settings.rate * weight / self._unit_weight)
+        )
+        self.online_predictions_ = self._router.mixing.online + always
         if update_experts:
-            self.experts_ = [deepcopy(expert) for expert in self.experts_]  # one that came fitted stays as it was
-            for expert in self.experts_:
+            experts: list[Any] = deepcopy(self.experts_)  # one that came fitted stays as it was
+            for expert in experts:
                 if hasattr(expert, "partial_fit"):
-                    expert.partial_fit(X, rest)
+                    expert.partial_fit(X, y - always)
+            self.experts_ = experts
         return self
 
     @property
     def stack_weights_(self) -> Floats:
         """The weights of the convex stack of the experts, (M,)."""
         check_is_fitted(self)
-        return self._router.stack
+        return self._router.fitted.stack
 
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
         check_is_fitted(self)
-        return self._regions
+        return self._router.regions
 
     def summary(self) -> str:
         """What was found, as text."""
@@ -245,11 +229,18 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the experts among them."""
-        params: dict[str, Any] = self._get_params("experts", deep=deep)
+        params: dict[str, Any] = super().get_params(deep=deep)
+        for name, expert in _named(self.experts) if deep else []:
+            params[name] = expert
+            if hasattr(expert, "get_params"):
+                params.update({f"{name}__{key}": value for key, value in expert.get_params().items()})
         return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the experts among them: ``ridge__alpha=1.0``."""
+        names = {name for name, _ in _named(self.experts)}
+        if any(key.partition("__")[0] in names for key in params):
+            self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
         self._set_params("experts", **params)
         return self
 
@@ -260,17 +251,14 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def __sklearn_tags__(self) -> Any:
         return tags(self, super().__sklearn_tags__())
 
-    def _classes(self) -> tuple[str, ...]:
-        if isinstance(self.gates, str) and self.gates == "auto":
-            return tuple(name for name in CLASSES if self._ks_dense() or name != "forecast")
-        wanted = (self.gates,) if isinstance(self.gates, str) else self.gates
-        if not isinstance(wanted, Sequence) or not set(wanted) <= set(CLASSES):
-            raise ValueError(f"gates must be 'auto' or some of {', '.join(CLASSES)}, not {self.gates!r}")
-        if "forecast" in wanted and not self._ks_dense():
-            raise ValueError("gates of the class 'forecast' ask every expert; they need k=None or k='auto'")
-        return tuple(wanted)
+    def _settings(self) -> MoESettings:
+        settings = DEFAULT_SETTINGS if self.settings is None else self.settings
+        if not isinstance(settings, MoESettings):
+            raise TypeError(f"settings must be a gatewise.MoESettings, not {settings!r}")
+        return settings
 
-    def _ks_dense(self) -> bool:
+    def _asks_all(self) -> bool:
+        """Whether a prediction may ask every expert at every row."""
         return self.k is None or self.k == "auto"
 
     def _ks(self, n_experts: int) -> tuple[int | None, ...]:
@@ -282,64 +270,49 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             raise ValueError(f"k must be None, a whole number or 'auto', not {self.k!r}")
         return (as_count(self.k, "k", high=n_experts),)
 
-    def _keep(self, task: Task, trained: Trained) -> None:
+    def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs, unit_weight: float) -> None:
         """The fitted attributes."""
-        fit = trained.fit
-        self._names = [name for name, _ in task.routed.experts]
-        self._router, self.candidates_ = fit.final, fit.final.candidates
-        self._keep_mixing(fit.mixing)
-        y, weight = (task.y - trained.always)[fit.rows], task.sample_weight[fit.rows]
-        residual = y - fit.forecasts
-        rows, entry = np.unique(fit.rows, return_inverse=True)  # a row may have been held out more than once
-        own, plain, stack = (
-            np.bincount(entry, (y - forecast) ** 2) / np.bincount(entry)
-            for forecast in (fit.forecasts, fit.plain, fit.stack)
-        )
-        self.verdict_: Verdict = reach_verdict(
-            self.candidates_, self.weights_, HeldOutLosses(own, plain, stack, task.sample_weight[rows], fit.n_parts)
-        )
+        fit, names = trained.fit, [name for name, _ in task.routed.experts]
+        single_k = None if self._asks_all() else int(self.k)
+        router = FittedRouter.from_fit(fit, task.X, inputs, names, task.sample_weight, single_k)
+        residual = task.y[fit.rows] - trained.always[fit.rows] - fit.forecasts
+        scale = PredictionScale.fit(residual, disagreement(fit.weights, fit.F), task.sample_weight[fit.rows])
         always = trained.always[fit.rows]
         self.out_of_fold_ = OutOfFold(
-            fit.rows, y + always, fit.F, fit.weights, fit.forecasts + always, fit.stack + always
+            fit.rows, task.y[fit.rows], fit.F, fit.weights, fit.forecasts + always, fit.stack + always
         )
-        self._spread = Spread.fit(residual, disagreement(fit.weights, fit.F), weight)
-        encoded = self._inputs.encode(_safe_indexing(task.X, fit.rows))
-        self._regions = region_table(self._names, fit.weights, (y[:, None] - fit.F) ** 2, encoded, self._inputs.names)
-        self._single = self._project(task, fit)
-        self.selected_ = self.candidates_[self._single]
+        self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history
+        self._shared = list(zip(task.shared.names, trained.shared, strict=True))
+        self._scale: PredictionScale = scale
+        self._unit_weight: float = unit_weight
+        self._keep_router(router)
 
-    def _keep_mixing(self, mixing: Mixing) -> None:
-        self._mixing = mixing
-        self.weights_, self.sigma_ = mixing.shares, mixing.sigma
+    def _keep_router(self, router: FittedRouter) -> None:
+        self._router = router
+        self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
+        self.weights_, self.sigma_ = router.mixing.shares, router.mixing.scale
+        self.selected_ = self.candidates_[router.single]
 
-    def _project(self, task: Task, fit: RouterFit) -> int:
-        """The allowed candidate nearest to the aggregate over the rows."""
-        forecasts = fit.final.forecasts(task.inputs[fit.rows], fit.F)
-        distance = ((forecasts - (forecasts @ self.weights_)[:, None]) ** 2).mean(axis=0)
-        if not self._ks_dense():
-            sparse = [c.kind == "single" or c.k == self.k for c in self.candidates_]
-            distance = np.where(sparse, distance, np.inf)
-        return int(distance.argmin())
-
-    def _shares(self, readout: str | None) -> Floats:
+    def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
+        check_is_fitted(self)
         if readout is None:
-            readout = (MoESettings() if self.settings is None else self.settings).readout
-        check_readout(readout)
-        if readout == "single":
-            return np.asarray(np.eye(len(self.weights_))[self._single])
-        order = np.argsort(self.weights_)
-        kept = np.cumsum(self.weights_[order]) > NEGLIGIBLE
-        shares = np.zeros(len(self.weights_))
-        shares[order[kept]] = self.weights_[order[kept]]
-        return np.asarray(shares / shares.sum())
+            readout = self._settings().readout
+        else:
+            check_readout(readout)
+        return checked_rows(self, X), self._router.shares(readout)
 
-    def _forecasts(self, X: Any) -> Floats:
-        return predict_matrix(list(zip(self._names, self.experts_, strict=True)), X, self.n_jobs)
+    def _pool(self) -> Pool:
+        """The fitted experts."""
+        return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs)
 
     def _always(self, X: Any) -> Floats:
         """What the shared experts say, (n,)."""
-        n = X.shape[0]
-        if not self.shared_:
-            return np.zeros(n)
-        names = [name for name, _ in self.shared]
-        return np.asarray(predict_matrix(list(zip(names, self.shared_, strict=True)), X, self.n_jobs).sum(axis=1))
+        return Pool(self._shared, n_jobs=self.n_jobs).total(X)
+
+
+def _named(experts: Any) -> list[tuple[str, Any]]:
+    """The experts with their names; none where they are not a list of experts, which ``fit`` will say."""
+    try:
+        return named_experts(experts)
+    except (TypeError, ValueError):
+        return []

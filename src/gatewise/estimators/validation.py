@@ -1,5 +1,6 @@
 """What `MoERegressor` is handed: checks, metadata and splits."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,10 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from gatewise.arrays import as_vector, Floats
+from gatewise.experts.naming import named_experts, NamedExperts
 from gatewise.experts.pool import Split, weight_params
+from gatewise.gates.gate import Gate
+from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
 
@@ -50,25 +54,41 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     return X, target, weight
 
 
-def checked_experts(experts: Any, name: str, least: int = 1) -> list[tuple[str, Any]]:
-    """The list of (name, expert), or an error that says what is wrong with it."""
-    try:
-        pairs = [(label, expert) for label, expert in experts]
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a list of (name, regressor) pairs, not {experts!r}") from None
-    labels = [label for label, _ in pairs]
-    if len(pairs) < least:
-        raise ValueError(f"{name} must hold at least one (name, regressor) pair")
-    if not all(isinstance(label, str) and label and "__" not in label for label in labels):
-        raise ValueError(f"{name} must be named by text without a double underscore, not {labels}")
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"{name} must have different names, not {labels}")
-    for label, expert in pairs:
-        if label in RESERVED:
-            raise ValueError(f"{name}: {label!r} is the name of a parameter; take another")
+def checked_experts(experts: Any, shared: Any) -> tuple[NamedExperts, NamedExperts]:
+    """The experts and the shared ones as pairs (name, regressor), or an error that says what is wrong with them.
+
+    No name occurs twice, or is that of a parameter.
+    """
+    n = len(named_experts(experts, "experts"))
+    named_experts(shared, "shared", least=0)
+    pairs = named_experts([*experts, *shared], "experts and shared")
+    for place, (name, expert) in enumerate(pairs):
+        argument = "experts" if place < n else "shared"
+        if name in RESERVED:
+            raise ValueError(f"{argument}: {name!r} is the name of a parameter; take another")
         if not hasattr(expert, "predict"):
-            raise TypeError(f"{name}: {label!r} must be a regressor with fit and predict, not {expert!r}")
-    return pairs
+            raise TypeError(f"{argument}: {name!r} must be a regressor with fit and predict, not {expert!r}")
+    return pairs[:n], pairs[n:]
+
+
+def chosen_gates(gates: Any, n_experts: int, dense: bool) -> dict[str, GateChoice]:
+    """Gates by their names, from "auto", names of the registry and gate objects, alone or in a sequence.
+
+    A name stands for its family with default parameters. ``dense`` tells whether all experts may be asked at every
+    row: gates that need the experts' forecasts take part only then.
+
+    >>> from gatewise import LinearGate
+    >>> list(chosen_gates("auto", 3, dense=False))
+    ['linear', 'quadratic', 'kernel']
+    >>> list(chosen_gates(["kernel", LinearGate(3), LinearGate(3, intercept=False)], 3, dense=True))
+    ['kernel', 'linear-1', 'linear-2']
+    """
+    if isinstance(gates, str) and gates == "auto":
+        return {name: GATES[name] for name in AUTOMATIC if dense or not GATES[name].needs_forecasts}
+    wanted = [gates] if isinstance(gates, str | Gate) else gates
+    if not isinstance(wanted, Sequence):
+        raise _not_a_gate(gates)
+    return _numbered([_choice(gate, n_experts, dense) for gate in wanted])
 
 
 def expert_params(
@@ -117,7 +137,7 @@ def metadata(model: Any) -> Any:
     from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping  # noqa: PLC0415
 
     router = MetadataRouter(owner=model).add_self_request(model)
-    for name, expert in [*model.experts, *model.shared]:
+    for name, expert in named_experts([*model.experts, *model.shared], "experts and shared"):
         mapping = MethodMapping().add(caller="fit", callee="fit")
         router.add(**{name: expert}, method_mapping=mapping)
     if hasattr(model.cv, "split"):  # an iterable of splits asks for nothing, and may be read but once
@@ -129,8 +149,8 @@ def tags(model: Any, own: Any) -> Any:
     """Missing values are taken if every expert takes them."""
     own.input_tags.sparse = False
     try:
-        own.input_tags.allow_nan = all(_takes_missing(expert) for _, expert in model.experts)
-    except (TypeError, ValueError):  # not a list of pairs: fit will say so
+        own.input_tags.allow_nan = all(_takes_missing(expert) for _, expert in named_experts(model.experts))
+    except (TypeError, ValueError):  # not a list of experts: fit will say so
         own.input_tags.allow_nan = False
     return own
 
@@ -140,3 +160,40 @@ def _takes_missing(expert: Any) -> bool:
         return bool(get_tags(expert).input_tags.allow_nan)
     except (TypeError, ValueError, AttributeError):  # not an estimator of scikit-learn
         return False
+
+
+def _choice(gate: Any, n_experts: int, dense: bool) -> tuple[str, GateChoice]:
+    if isinstance(gate, Gate):
+        name = next((known for known, family in GATES.items() if family is type(gate)), _own_name(gate))
+        if gate.n_experts != n_experts:
+            raise ValueError(f"gates: {gate!r} is for {gate.n_experts} experts, but there are {n_experts}")
+        if getattr(gate, "phi", "exp") != "exp":
+            raise ValueError(f"gates: {gate!r} must have phi='exp', as its scores are learned about a reference")
+        choice: GateChoice = gate
+    elif isinstance(gate, str) and gate in GATES and GATES[gate].by_name:
+        name, choice = gate, GATES[gate]
+    else:
+        raise _not_a_gate(gate)
+    if choice.needs_forecasts and not dense:
+        raise ValueError(f"gates: {name!r} asks every expert; it needs k=None or k='auto'")
+    return name, choice
+
+
+def _not_a_gate(given: Any) -> ValueError:
+    known = ", ".join(name for name, family in GATES.items() if family.by_name)
+    return ValueError(f"gates must be 'auto', some of {known}, or gate objects, not {given!r}")
+
+
+def _own_name(gate: Gate) -> str:
+    return type(gate).__name__.lower().removesuffix("gate") or "gate"
+
+
+def _numbered(named: list[tuple[str, GateChoice]]) -> dict[str, GateChoice]:
+    """Numbers behind names that occur more than once."""
+    counts = Counter(name for name, _ in named)
+    seen: Counter[str] = Counter()
+    out: dict[str, GateChoice] = {}
+    for name, gate in named:
+        seen[name] += 1
+        out[f"{name}-{seen[name]}" if counts[name] > 1 else name] = gate
+    return out

@@ -274,8 +274,3 @@ def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def predict_matrix(experts: Sequence[tuple[str, Any]], X: Any, n_jobs: int | None = None) -> Floats:
-    """The predictions of named experts, (n, M)."""
-    return Pool(experts, n_jobs=n_jobs).predict(X)

@@ -1,19 +1,19 @@
-"""Gate families: x, theta -> weights on the simplex."""
+"""Gate families: table -> inputs -> features -> scores -> weights on the simplex."""
 
 from gatewise.gates.feature import FeatureGate
+from gatewise.gates.forecast import ForecastGate
 from gatewise.gates.gate import Gate
 from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
 from gatewise.gates.phi import phi_regularity, PhiRegularity
 from gatewise.gates.quadratic import QuadraticGate
+from gatewise.gates.registry import GATES, register_gate
 from gatewise.gates.score import ScoreGate
 
-# Tests, docs and command line iterate over this: a new family needs a line here and one in tests/families.py.
-FAMILIES: tuple[type[Gate], ...] = (LinearGate, QuadraticGate, KernelGate, FeatureGate)
-
 __all__ = [
-    "FAMILIES",
+    "GATES",
     "FeatureGate",
+    "ForecastGate",
     "Gate",
     "KernelGate",
     "LinearGate",
@@ -21,4 +21,5 @@ __all__ = [
     "QuadraticGate",
     "ScoreGate",
     "phi_regularity",
+    "register_gate",
 ]

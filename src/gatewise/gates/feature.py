@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ class FeatureGate(ScoreGate):
     >>> gate.theta_shape(d=2)
     (2, 9)
     """
+
+    by_name: ClassVar[bool] = False
 
     transform: Callable[[NDArray[np.float64]], Any] | None = None
 

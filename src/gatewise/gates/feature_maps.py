@@ -1,89 +1,124 @@
-"""The classes of gates: what each makes of a row before the score's coefficients multiply it.
+"""What a gate's scores multiply in a learned router: features that know the scale of the data.
 
-Every class is a frozen description with ``fit`` and ``features``. All features are bounded, fade to zero away from
-the data (the gate is then its reference, the global stack), and are scaled such that coefficients with standard
-deviation s give scores of a standard deviation of about s.
+A gate that is learned about a reference has the weights softmax(log reference + features . theta_m). The features of
+every gate family are bounded, fade to zero away from the data (the gate is then its reference), and are scaled such
+that coefficients of standard deviation s give scores of a standard deviation of about s. A family names its feature
+map in ``feature_map``; one that names none gets `StandardFeatures`, its own features standardised.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
 from gatewise.gates.inputs import Inputs
 
-BOUND = 4.0  # of a feature, in standard deviations
+BOUND = 4.0  # of a standardised feature
 QUADRATIC_INPUTS = 6
 KERNEL_INPUTS = 5
-MOST_ROWS = 5000  # that centres are looked for among
+MOST_ROWS = 5000  # among which cluster centres are sought
+MOST_CENTERS, MOST_CENTERS_HIGH = 60, 20  # in up to three coordinates, and in more
 
 
-class GateClass(Protocol):
-    """A map of rows to features, and whether it needs the experts' forecasts there."""
+class GateFeatures(Protocol):
+    """Rows to features (n, p); ``needs_forecasts`` says whether they take the experts' forecasts."""
 
-    needs_experts: bool
+    needs_forecasts: ClassVar[bool]
 
     @classmethod
-    def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:
-        """Learn scales and centres from the rows; no response is seen."""
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:
+        """Learn scales and centres from rows and the experts' forecasts; no response is seen.
+
+        ``gate`` is a gate, or a family that stands for its gate with default parameters.
+        """
         ...
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:
-        """The features (n, p)."""
+        """The features of rows (n, p); F (n, M) are the experts' forecasts there, where the gate needs them."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """1 and the coordinates."""
+class StandardFeatures:
+    """Features of any gate, standardised and bounded; columns that are constant in the fit are left out."""
 
-    needs_experts = False
+    needs_forecasts: ClassVar[bool] = False
 
-    @classmethod
-    def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing to learn
-        return cls()
-
-    def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
-        return _scaled(inputs, inputs.Z)
-
-
-@dataclass(frozen=True, eq=False)
-class Quadratic:
-    """1, the first coordinates, their squares and products, standardised."""
-
-    needs_experts = False
+    gate: Any
+    kept: NDArray[np.bool_]
     mean: Floats
     scale: Floats
 
     @classmethod
-    def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing is drawn
+        gate = gate(F.shape[1]) if isinstance(gate, type) else gate
+        columns = np.asarray(gate.features(inputs.Z), dtype=np.float64)
+        if columns.ndim != 2 or len(columns) != len(inputs.Z) or not np.isfinite(columns).all():
+            raise ValueError(f"features of {gate!r} must be finite, with shape ({len(inputs.Z)}, p), on these rows")
+        deviation = columns.std(axis=0)
+        kept = deviation > 1e-12 * (1.0 + np.abs(columns).max(axis=0, initial=0.0))
+        return cls(gate, kept, columns[:, kept].mean(axis=0), deviation[kept])
+
+    def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
+        columns = np.asarray(self.gate.features(inputs.Z), dtype=np.float64)[:, self.kept]
+        return faded(inputs, np.clip((columns - self.mean) / self.scale, -BOUND, BOUND))
+
+
+@dataclass(frozen=True, eq=False)
+class CoordinateFeatures:
+    """The coordinates themselves, which are standardised already."""
+
+    needs_forecasts: ClassVar[bool] = False
+
+    @classmethod
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing to learn
+        return cls()
+
+    def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
+        return faded(inputs, inputs.Z)
+
+
+@dataclass(frozen=True, eq=False)
+class ProductFeatures:
+    """The first coordinates, their squares and products; the latter standardised."""
+
+    needs_forecasts: ClassVar[bool] = False
+
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         products = _products(inputs.Z)
         return cls(products.mean(axis=0), _positive(products.std(axis=0)))
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         products = np.clip((_products(inputs.Z) - self.mean) / self.scale, -BOUND, BOUND)
-        return _scaled(inputs, np.column_stack([inputs.Z[:, :QUADRATIC_INPUTS], products]))
+        return faded(inputs, np.column_stack([inputs.Z[:, :QUADRATIC_INPUTS], products]))
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """Normalised Gaussian kernels at the centres of clusters of rows (section 5.3, without its grid)."""
+class ClusterFeatures:
+    """Normalised Gaussian kernels (section 5.3) at centres of clusters of rows, or on the grid of a gate's mesh."""
 
-    needs_experts = False
+    needs_forecasts: ClassVar[bool] = False
+
     centers: Floats  # (C, r)
     bandwidth: float
 
     @classmethod
-    def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
 
         Z = inputs.Z[:, :KERNEL_INPUTS]
+        if gate.mesh is not None:
+            return cls(gate.centers(Z.shape[1]), gate.bandwidth)
         if len(Z) > MOST_ROWS:
             Z = Z[np.random.default_rng(seed).choice(len(Z), MOST_ROWS, replace=False)]
-        most = 60 if 0 < Z.shape[1] <= 3 else 20
+        most = MOST_CENTERS if 0 < Z.shape[1] <= 3 else MOST_CENTERS_HIGH
         distinct = np.unique(Z, axis=0)
         count = max(1, min(most, len(Z) // 10, len(distinct)))
         centers = (
@@ -100,42 +135,40 @@ class Kernel:
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
-    """1, the experts' common forecast, its square, and how far each expert is from it: who is right at what level."""
+class ForecastFeatures:
+    """The experts' mean forecast, its square, and how far each expert is from it: who is right at what level."""
 
-    needs_experts = True
+    needs_forecasts: ClassVar[bool] = True
+
     mean: float
     scale: float
-    spread: float
+    distance: float
 
     @classmethod
-    def fit(cls, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
+    def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         level = F.mean(axis=1)
-        spread = np.sqrt(np.mean((F - level[:, None]) ** 2))
-        return cls(float(level.mean()), float(_positive(level.std())), float(_positive(spread)))
+        distance = np.sqrt(np.mean((F - level[:, None]) ** 2))
+        return cls(float(level.mean()), float(_positive(level.std())), float(_positive(distance)))
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:
         if F is None:
-            raise ValueError("a gate of the class 'forecast' needs the experts' forecasts")
-        common = F.mean(axis=1)
-        level = np.clip((common - self.mean) / self.scale, -3.0, 3.0)
-        apart = np.minimum(np.abs(F - common[:, None]) / self.spread, 3.0)
-        return _scaled(inputs, np.column_stack([level, level**2 - 1.0, apart]))
+            raise ValueError("a forecast gate needs the experts' forecasts")
+        return faded(inputs, forecast_columns(F, self.mean, self.scale, self.distance))
 
 
-CLASSES: Mapping[str, type[Any]] = {
-    "linear": Linear,
-    "quadratic": Quadratic,
-    "kernel": Kernel,
-    "forecast": Forecast,
-}
+def forecast_columns(F: Floats, mean: float, scale: float, distance: float) -> Floats:
+    """The standardised mean forecast l, l^2 - 1, and every expert's distance to it, bounded by 3; (n, 2 + M)."""
+    common = F.mean(axis=1)
+    level = np.clip((common - mean) / scale, -3.0, 3.0)
+    apart = np.minimum(np.abs(F - common[:, None]) / distance, 3.0)
+    return np.column_stack([level, level**2 - 1.0, apart])
 
 
-def _scaled(inputs: Inputs, features: Floats) -> Floats:
-    """With a constant, fading, and divided by the root of their number."""
-    ones = np.ones((len(features), 1))
-    width = np.sqrt(1.0 + features.shape[1])
-    return np.asarray(np.concatenate([ones, features], axis=1) * (inputs.inside / width)[:, None])
+def faded(inputs: Inputs, columns: Floats) -> Floats:
+    """A constant and the columns (n, q), fading outside the data, divided by the root of their number; (n, 1 + q)."""
+    ones = np.ones((len(columns), 1))
+    width = np.sqrt(1.0 + columns.shape[1])
+    return np.asarray(np.concatenate([ones, columns], axis=1) * (inputs.inside / width)[:, None])
 
 
 def _products(Z: Floats) -> Floats:

@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.arrays import as_count, Floats
+from gatewise.gates.feature_maps import GateFeatures, StandardFeatures
 from gatewise.nets import Net
 
 
@@ -16,7 +17,15 @@ class Gate(ABC):
     """A family x, theta -> weights on the simplex of ``n_experts`` experts.
 
     Leading axes of theta are candidates: theta of shape (S, ...) gives weights of shape (S, n, M).
+
+    ``feature_map`` says what the scores of this family multiply in a learned router, and ``needs_forecasts`` whether
+    that takes the experts' forecasts beside the inputs. ``by_name`` is false for a family that cannot be built by
+    ``family(n_experts)`` alone: only its objects can be handed over, not its name.
     """
+
+    feature_map: ClassVar[type[GateFeatures]] = StandardFeatures
+    needs_forecasts: ClassVar[bool] = False
+    by_name: ClassVar[bool] = True
 
     n_experts: int
 

@@ -1,14 +1,85 @@
-"""What a gate sees of a row: few numbers on one scale, and whether the row lies within the data."""
+"""From a table to what gates see of its rows: few numbers on one scale, and whether a row lies within the data."""
 
+from collections import Counter
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
-from gatewise.gates.columns import Column, read_columns, table_columns
 
+MOST_LEVELS = 10
+LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
+TAILS = (0.01, 0.99)
+MISSING = "(missing)"
 SMALLEST = 1e-6  # of the largest principal variance: what is below is rounding
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number: its middle stands in for a missing value, and its tails are cut off.
+
+    ``low`` and ``high`` are where the tails begin, ``least`` and ``most`` the extremes that were seen.
+    """
+
+    name: str
+    middle: float
+    low: float
+    high: float
+    least: float
+    most: float
+    has_missing: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its encoded columns are called."""
+        return (self.name, f"{self.name} missing") if self.has_missing else (self.name,)
+
+    def encode(self, values: Any) -> Floats:
+        """(n, 1), or (n, 2) with a mark for what is missing if fit saw any."""
+        numbers = self._numbers(values)
+        missing = np.isnan(numbers)
+        kept = np.clip(np.where(missing, self.middle, numbers), self.low, self.high)
+        return np.column_stack([kept, missing]) if self.has_missing else kept[:, None]
+
+    def excess(self, values: Any) -> Floats:
+        """How far a value lies outside what was seen, in units of the range between the tails."""
+        numbers = self._numbers(values)
+        beyond = np.maximum(self.least - numbers, numbers - self.most)
+        return np.asarray(np.fmax(beyond, 0.0) / (self.high - self.low))
+
+    def _numbers(self, values: Any) -> Floats:
+        numbers = as_numbers(values)
+        if numbers is None:
+            raise ValueError(f"column {self.name!r} held numbers in fit and holds text now")
+        return numbers
+
+
+@dataclass(frozen=True)
+class LevelColumn:
+    """A category: one mark for each of its frequent levels."""
+
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its encoded columns are called."""
+        return tuple(f"{self.name} = {level}" for level in self.levels)
+
+    def encode(self, values: Any) -> Floats:
+        """(n, levels), zero for a level that fit did not keep."""
+        labels = as_labels(values)
+        return np.column_stack([labels == level for level in self.levels]).astype(np.float64)
+
+    def excess(self, values: Any) -> Floats:
+        """A level is never far away."""
+        return np.zeros(len(values))
+
+
+Column = NumberColumn | LevelColumn
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,3 +158,81 @@ def _principal(Z: Floats, n_components: int) -> Floats:
     order = order[variances[order] > SMALLEST * variances.max()]
     axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)
     return np.asarray(axes / np.sqrt(variances[order]))
+
+
+def table_columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
+    """The columns of an array or a data frame with their names.
+
+    >>> [name for name, _ in table_columns(np.zeros((3, 2)))]
+    ['x0', 'x1']
+    """
+    if hasattr(X, "columns"):
+        places = X.iloc if hasattr(X, "iloc") else X
+        return [(str(name), np.asarray(places[:, j])) for j, name in enumerate(X.columns)]
+    array = np.asarray(X)
+    return [(f"x{j}", array[:, j]) for j in range(array.shape[1])]
+
+
+def read_columns(X: Any) -> list[Column | None]:
+    """How each column of X is encoded; None for one that says nothing, being constant."""
+    return [_read(name, values) for name, values in table_columns(X)]
+
+
+def _read(name: str, values: NDArray[Any]) -> Column | None:
+    numbers = as_numbers(values)
+    if numbers is None:
+        labels = as_labels(values)
+        counts = Counter(labels.tolist()).most_common(MOST_LEVELS)
+        levels = tuple(sorted(level for level, count in counts if count >= LEAST_SHARE * len(labels)))
+        return LevelColumn(name, levels) if len(counts) > 1 and levels else None
+    seen = numbers[~np.isnan(numbers)]
+    if seen.size == 0 or (seen.min() == seen.max() and seen.size == numbers.size):
+        return None
+    least, most = float(seen.min()), float(seen.max())
+    low, high = (float(tail) for tail in np.quantile(seen, TAILS))
+    if low == high:  # all but a few rows are equal
+        low, high = least, most
+    if low == high:
+        high = low + 1.0  # constant where it is not missing
+    return NumberColumn(name, float(np.median(seen)), low, high, least, most, bool(seen.size < numbers.size))
+
+
+def as_numbers(values: NDArray[Any]) -> Floats | None:
+    """The values as float64 with NaN for what is missing, dates as days; None if they are text.
+
+    >>> as_numbers(np.array([1, None, 2.5], dtype=object))
+    array([1. , nan, 2.5])
+    >>> as_numbers(np.array(["a", "b"])) is None
+    True
+    """
+    kind = values.dtype.kind
+    if kind in "iufb":
+        numbers = values.astype(np.float64)
+    elif kind in "mM":
+        days = values.astype(f"{'datetime' if kind == 'M' else 'timedelta'}64[s]")
+        numbers = np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86400.0)
+    elif kind == "O" and not any(isinstance(value, str) for value in values):
+        try:
+            numbers = np.array([np.nan if _is_missing(value) else _number(value) for value in values])
+        except (TypeError, ValueError):
+            return None
+    else:
+        return None
+    return np.where(np.isinf(numbers), np.nan, numbers)
+
+
+def _number(value: Any) -> float:
+    """A number, or the days of a moment in time."""
+    return float(value.timestamp() / 86400.0) if hasattr(value, "timestamp") else float(value)
+
+
+def as_labels(values: NDArray[Any]) -> NDArray[np.object_]:
+    """The values as text, what is missing under a name of its own."""
+    labels = [MISSING if _is_missing(value) else str(value) for value in values.tolist()]
+    return np.array(labels, dtype=object)
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and isnan(value))
+    )

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
 from math import comb, floor, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.gates.feature_maps import ClusterFeatures, GateFeatures
 from gatewise.gates.gate import flatten_candidates, Gate
 from gatewise.kernels import top_k
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
@@ -28,6 +29,8 @@ class KernelGate(Gate):
     centre. The gate is dense, reaches hard assignments and any mixture by region, and is linear in theta
     (section 5.3; `thm:kernel-global-main`).
 
+    Without a ``mesh`` the centres are those of clusters of the rows: `MoERegressor` finds them, nothing else does.
+
     A Gaussian kernel is a product over coordinates, and so is its normaliser on a grid. The features are
     therefore products of one-dimensional softmaxes of log kernels: finite however far x is from the cube.
 
@@ -37,14 +40,17 @@ class KernelGate(Gate):
            [0.5  , 0.5  ]])
     """
 
-    mesh: float
+    feature_map: ClassVar[type[GateFeatures]] = ClusterFeatures
+
+    mesh: float | None = None
     kappa: float = 0.75
     low: float | tuple[float, ...] = 0.0
     high: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "mesh", as_positive(self.mesh, "mesh"))
+        if self.mesh is not None:
+            object.__setattr__(self, "mesh", as_positive(self.mesh, "mesh"))
         if not 0.5 <= self.kappa <= 1.0:
             raise ValueError(f"kappa must be from 1/2 to 1, not {self.kappa!r}; change mesh for other bandwidths")
         for name in ("low", "high"):
@@ -53,6 +59,19 @@ class KernelGate(Gate):
             object.__setattr__(self, name, fixed)
         if not (np.less(self.low, self.high).all() and np.isfinite(self.high).all() and np.isfinite(self.low).all()):
             raise ValueError(f"low must be below high in every coordinate, not {self.low} and {self.high}")
+
+    @property
+    def bandwidth(self) -> float:
+        """The standard deviation of the kernels, kappa * mesh."""
+        return self.kappa * self._spacing
+
+    @property
+    def _spacing(self) -> float:
+        if self.mesh is None:
+            raise ValueError(
+                "KernelGate needs a mesh here; without one its centres are clusters of rows, which MoERegressor finds"
+            )
+        return self.mesh
 
     def centers(self, d: int) -> Floats:
         """The grid of centres, (C, d).
@@ -79,7 +98,7 @@ class KernelGate(Gate):
         n, d = rows.shape
         self.theta_shape(d)
         factors = (
-            softmax(-0.5 * ((rows[:, [j]] - axis) / (self.kappa * self.mesh)) ** 2, axis=1)
+            softmax(-0.5 * ((rows[:, [j]] - axis) / self.bandwidth) ** 2, axis=1)
             for j, axis in enumerate(self._axes(d))
         )
         return reduce(lambda left, right: (left[:, :, None] * right[:, None, :]).reshape(n, -1), factors)
@@ -145,8 +164,8 @@ class KernelGate(Gate):
                 raise ValueError(f"{name} has {len(getattr(self, name))} coordinates, but X has {d} columns")
         lows, highs = np.broadcast_to(self.low, d), np.broadcast_to(self.high, d)
         # A mesh such as 2/3 divides the side up to rounding; its last centre belongs to the cube.
-        steps = [floor((high - low) / self.mesh * (1 + 1e-12)) for low, high in zip(lows, highs, strict=True)]
-        return [low + self.mesh * np.arange(count + 1) for low, count in zip(lows, steps, strict=True)]
+        steps = [floor((high - low) / self._spacing * (1 + 1e-12)) for low, high in zip(lows, highs, strict=True)]
+        return [low + self._spacing * np.arange(count + 1) for low, count in zip(lows, steps, strict=True)]
 
     def _interpolate(self, rows: Floats, theta: Floats) -> Floats:
         candidates = flatten_candidates(theta)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatewise.arrays import as_positive
+from gatewise.gates.feature_maps import CoordinateFeatures, GateFeatures
 from gatewise.gates.score import ScoreGate
 from gatewise.nets import MaskedNet, Net
 
@@ -24,6 +25,8 @@ class LinearGate(ScoreGate):
     array([[0.5 , 0.5 ],
            [0.75, 0.25]])
     """
+
+    feature_map: ClassVar[type[GateFeatures]] = CoordinateFeatures
 
     intercept: bool = True
 

@@ -1,10 +1,12 @@
 """Quadratic scores: regions with curved borders."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gatewise.gates.feature_maps import GateFeatures, ProductFeatures
 from gatewise.gates.score import ScoreGate
 
 
@@ -20,6 +22,8 @@ class QuadraticGate(ScoreGate):
     >>> gate.scores([[1.0, 2.0]], [[1.0, 10.0, 100.0, 0.0, 0.0]])  # 1*1 + 2*10*1*2 + 100*2*2
     array([[441.,   0.]])
     """
+
+    feature_map: ClassVar[type[GateFeatures]] = ProductFeatures
 
     intercept: bool = True
     cross: bool = True

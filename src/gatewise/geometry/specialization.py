@@ -13,7 +13,7 @@ from gatewise.geometry.alignment import Alignment, alignment
 from gatewise.geometry.checked_inputs import as_chosen, as_losses
 from gatewise.geometry.regions import best_expert, RegionMap
 from gatewise.geometry.two_sample import difference_interval, permutation_p_values, positive_p_value
-from gatewise.stats import adjusted_p_values, Interval, mean_interval
+from gatewise.stats import adjusted_p_values, best_others, Interval, mean_interval
 
 RegionFit = Callable[[Floats, Floats], RegionMap]
 
@@ -109,12 +109,7 @@ def runners_up(losses: ArrayLike, chosen: Booleans) -> Indices:
     >>> runners_up([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]], np.array([[True, False, False], [False, True, False]]))
     array([1, 0, 1])
     """
-    rows = as_losses(losses)
-    never = ~chosen.any(axis=0)
-    counted = np.where(never, True, chosen).astype(np.float64)  # (n, M)
-    means = (counted / counted.sum(axis=0)).T @ rows  # (M, M): mean loss of j where m is chosen
-    np.fill_diagonal(means, np.inf)
-    return np.asarray(means.argmin(axis=1))
+    return best_others(as_losses(losses), chosen)
 
 
 def _choices(assignments: ArrayLike | RegionFit, losses: Floats, X: Any, first: Indices) -> Booleans:

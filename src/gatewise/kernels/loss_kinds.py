@@ -1,8 +1,8 @@
 """The one table of integer codes by which Python tells compiled code which loss to take.
 
 Compiled functions take numbers, not names. GAUSSIAN, DOUBLE_EXPONENTIAL and STUDENT_T are the noise families of
-`gatewise.noise`: the loss of a prediction z of a response y is the negative log density of the error. LOG and LINEAR
-are losses of z alone, -log z and -z. SQUARE and ABSOLUTE are losses of a residual r, r^2 and |r|; with GIVEN the
+`gatewise.noise`: the loss of a prediction z of a response y is the negative log density of the error.
+SQUARE and ABSOLUTE are losses of a residual r, r^2 and |r|; with GIVEN the
 caller has already computed the derivatives of the loss.
 """
 
@@ -10,7 +10,7 @@ import math
 
 from gatewise.kernels.compiled import compiled
 
-GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T, LOG, LINEAR, SQUARE, ABSOLUTE, GIVEN = range(8)
+GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T, SQUARE, ABSOLUTE, GIVEN = range(6)
 
 
 @compiled

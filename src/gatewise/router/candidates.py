@@ -1,21 +1,23 @@
 """The list of candidates: every single expert, global stacks, and gates of every class along a path of penalties."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.aggregation import convex_stack
 from gatewise.arrays import Floats
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
-from gatewise.solvers.softmax_path import gate_path, Path
+from gatewise.losses import Loss
+from gatewise.solvers.softmax_path import gate_paths, GatePath, PathRequest, stack_weights
 
 Kind = Literal["single", "stack", "gate"]
+Features: TypeAlias = Mapping[str, Floats]  # of every gate by its name, (n, p)
 FLOOR = 0.05  # of the reference that is shared out evenly: an expert that the stack drops may still win somewhere
 STACK_SPREADS = (0.3, 1.0, 3.0)  # of the correction's coefficients, where there is no gate
 GATE_SPREAD = 1.0  # the same, beside a gate
@@ -27,9 +29,9 @@ SPARSE_SHARE = 0.1  # of the gates' prior weight, for the Top-K ones
 class Candidate:
     """One entry of the list, before it is fitted.
 
-    A single expert by its number; a stack, which is "convex" or the plain "mean" of the experts; or a gate by its
-    class, the spread of its coefficients and k, None for a dense one. A corrected candidate has a linear
-    combination of the experts added that is always on.
+    A single expert by its name; a stack, which is "convex" or the plain "mean" of the experts; or a gate by its
+    name, the spread (prior standard deviation) of its coefficients, and k, None for a dense one. A corrected
+    candidate has a linear combination of the experts added that is always on.
     """
 
     kind: Kind
@@ -49,14 +51,15 @@ class Candidate:
 
 def candidate_list(
     experts: Sequence[str],
-    classes: Sequence[str],
+    gates: Mapping[str, Sequence[int | None]],
     spreads: Sequence[float],
-    ks: Sequence[int | None],
     corrected: bool,
 ) -> tuple[Candidate, ...]:
-    """The list for experts of these names; Top-K gates are never corrected, as that needs every expert.
+    """The list for experts of these names and for gates by name, each with the numbers of active experts to try.
 
-    >>> [str(c) for c in candidate_list(["a", "b"], ["linear"], [1.0], [None, 1], corrected=False)]
+    Top-K gates are never corrected, as that needs every expert.
+
+    >>> [str(c) for c in candidate_list(["a", "b"], {"linear": [None, 1]}, [1.0], corrected=False)]
     ['a', 'b', 'convex stack', 'mean stack', 'linear gate, spread 1', 'linear gate, spread 1, top 1']
     """
     plain = [
@@ -64,14 +67,17 @@ def candidate_list(
         Candidate("stack", "convex"),
         Candidate("stack", "mean"),
     ]
-    dense = [None] if None in ks else []
-    gates = [Candidate("gate", *gate) for gate in product(classes, spreads, dense)]
+    dense = list(product([name for name, ks in gates.items() if None in ks], spreads))
+    listed = [Candidate("gate", *gate) for gate in dense]
     if corrected:
         plain += [Candidate("stack", "convex", spread, corrected=True) for spread in STACK_SPREADS]
-        gates += [Candidate("gate", *gate, corrected=True) for gate in product(classes, spreads, dense)]
-    narrow = [name for name in classes if name != "forecast"]
-    gates += [Candidate("gate", *gate) for gate in product(narrow, spreads, [k for k in ks if k is not None])]
-    return (*plain, *gates)
+        listed += [Candidate("gate", *gate, corrected=True) for gate in dense]
+    listed += [
+        Candidate("gate", name, spread, k)
+        for name, ks in gates.items()
+        for spread, k in product(spreads, [k for k in ks if k is not None])
+    ]
+    return (*plain, *listed)
 
 
 def log_prior(candidates: Sequence[Candidate]) -> Floats:
@@ -80,6 +86,11 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     counts = np.bincount(groups, minlength=3)
     shares = np.array([0.5, 0.5 * (1 - SPARSE_SHARE), 0.5 * SPARSE_SHARE])
     return np.asarray(np.log(shares / np.maximum(counts, 1))[groups])
+
+
+def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
+    """The features of every gate at some rows, by its name."""
+    return {name: one.features(inputs, F) for name, one in maps.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +102,8 @@ class FittedList:
     """
 
     candidates: tuple[Candidate, ...]
-    maps: Mapping[str, Any]
     stack: Floats  # (M,)
-    paths: Mapping[tuple[str, bool], Path]
+    paths: Mapping[tuple[str, bool], GatePath]
     correction: Floats  # (S, 1 + M)
     unit: float
     center: Floats  # (M,)
@@ -103,144 +113,114 @@ class FittedList:
     def fit(
         cls,
         candidates: tuple[Candidate, ...],
-        maps: Mapping[str, Any],
-        inputs: Inputs,
+        features: Features,
         F: Floats,
-        y: Floats,
+        loss: Loss,
         sample_weight: Floats,
     ) -> Self:
-        """Fit them to the forecasts F (n, M) and responses y (n,) of these rows."""
-        stack = convex_stack(F, y, sample_weight).theta.ravel()
+        """Fit them to the features (n, p) of every gate, to the experts' F (n, M) and to the loss of these rows."""
+        stack = stack_weights(F, loss, sample_weight)
         base = reference(stack)
-        unit = float(np.sqrt(np.average((y - F @ base) ** 2, weights=sample_weight)))
         center = np.average(F, axis=0, weights=sample_weight)
+        loss = loss.calibrated(F @ base, sample_weight)
+        unit = float(loss.scale)
         linear = _linear_columns(F, unit, center)
         spreads = tuple(sorted({c.spread for c in candidates if c.kind == "gate"}))
         part = _some_rows(sample_weight)
-        inputs, F, y, sample_weight, linear = inputs[part], F[part], y[part], sample_weight[part], linear[part]
-        paths: dict[tuple[str, bool], Path] = {}
-        for name, corrected in {(c.name, c.corrected): None for c in candidates if c.kind == "gate"}:
-            paths[name, corrected] = gate_path(
-                maps[name].features(inputs, F),
-                F,
-                y,
-                base,
-                spreads,
-                linear=linear if corrected else None,
-                linear_spread=GATE_SPREAD,
-                sample_weight=sample_weight,
-            )
-        still = np.zeros((len(y), 0))  # the stack alone: a gate that cannot move
+        linear = linear[part]
+        gates = list({(c.name, c.corrected): None for c in candidates if c.kind == "gate"})
+        stacks = [s for s, c in enumerate(candidates) if c.corrected and c.kind == "stack"]
+        still = np.zeros((len(part), 0))  # the stack alone: a gate that cannot move
+        requests = [
+            *(PathRequest(features[name][part], spreads, linear if on else None, GATE_SPREAD) for name, on in gates),
+            *(PathRequest(still, (1.0,), linear, candidates[s].spread) for s in stacks),
+        ]
+        found = gate_paths(requests, F[part], loss.part(part), base, sample_weight[part])
+        paths = dict(zip(gates, found[: len(gates)], strict=True))
         correction = np.zeros((len(candidates), len(center) + 1))
+        for s, path in zip(stacks, found[len(gates) :], strict=True):
+            correction[s] = path.linear[0]
         for s, c in enumerate(candidates):
             if c.corrected and c.kind == "gate":
                 correction[s] = paths[c.name, True].linear[spreads.index(c.spread)]
-            elif c.corrected:
-                path = gate_path(
-                    still, F, y, base, (1.0,), linear=linear, linear_spread=c.spread, sample_weight=sample_weight
-                )
-                correction[s] = path.linear[0]
-        return cls(candidates, maps, stack, paths, correction, unit, center, spreads)
+        return cls(candidates, stack, paths, correction, unit, center, spreads)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pairs in the place of keys that are no text: model files hold no others."""
+        """The paths as a list of pairs: a model file holds no mapping whose keys are not text."""
         return {**self.__dict__, "paths": list(self.paths.items())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, paths=dict(state["paths"]))
 
-    def needs_experts(self, shares: Floats) -> bool:
-        """Whether the weights of the candidates with a share depend on the experts' forecasts."""
-        return any(
-            share and c.kind == "gate" and self.maps[c.name].needs_experts for share, c in self._shared(shares)
-        )
+    def gates_in_use(self, shares: Floats) -> set[str]:
+        """The names of the gates whose candidates have a share (S,) above zero."""
+        return {c.name for share, c in zip(shares, self.candidates, strict=True) if share and c.kind == "gate"}
 
-    def mean_weights(self, shares: Floats, inputs: Inputs, F: Floats | None = None) -> Floats:
-        """The gate sum_s share_s g_s, (n, M), without an array of all gates."""
-        total = np.zeros((len(inputs.Z), len(self.stack)))
-        singles = iter(np.eye(len(self.stack)))
-        groups: dict[tuple[str, int], list[tuple[float, Floats]]] = {}
-        for share, c in self._shared(shares):
-            constant = next(singles) if c.kind == "single" else self._constant(c)
-            if constant is not None:
-                total += share * constant
+    def mean_weights(self, shares: Floats, features: Features, n: int) -> Floats:
+        """The gate sum_s share_s g_s at n rows, (n, M), without an array of all gates."""
+        constant = np.zeros(len(self.stack))
+        groups: dict[tuple[str, int], tuple[list[float], list[Floats]]] = {}
+        offset = np.log(reference(self.stack))
+        for s, (share, c) in enumerate(zip(shares.tolist(), self.candidates, strict=True)):
+            if c.kind != "gate":
+                constant += share * self._constant(s)
             elif share:
-                groups.setdefault((c.name, c.k or len(self.stack)), []).append((share, self._scores(c)))
-        features: dict[str, Floats] = {}
-        for (name, k), members in groups.items():
-            if name not in features:
-                columns = self.maps[name].features(inputs, F)
-                features[name] = np.ascontiguousarray(np.column_stack([np.ones(len(columns)), columns]))
-            weights = np.array([share for share, _ in members])
-            kernels.add_linear_softmax(features[name], np.stack([theta for _, theta in members]), k, weights, total)
+                theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
+                whole = np.column_stack([offset, theta])
+                members = groups.setdefault((c.name, c.k or len(self.stack)), ([], []))
+                members[0].append(share)
+                members[1].append(whole[:-1] - whole[-1])  # the last expert is the reference of the scores
+        total = np.tile(constant, (n, 1))
+        columns = {name: np.column_stack([np.ones(n), features[name]]) for name, _ in groups}
+        for (name, k), (weights, thetas) in groups.items():
+            kernels.add_linear_softmax(columns[name], np.stack(thetas), k, np.array(weights), total)
         return total
 
     def corrections(self, shares: Floats, F: Floats) -> Floats:
-        """What is always on, (n,): the mean correction by these shares."""
+        """The part that is always on, (n,): the mean correction by these shares."""
         return np.asarray(_linear_columns(F, self.unit, self.center) @ (shares @ self.correction))
 
-    def forecasts(self, inputs: Inputs, F: Floats) -> Floats:
+    def forecasts(self, features: Features, F: Floats) -> Floats:
         """The prediction of every candidate, (n, S)."""
-        out = _linear_columns(F, self.unit, self.center) @ self.correction.T
-        for s, weights in self._weights(inputs, F, np.ones(len(self.candidates))):
-            out[:, s] += np.einsum("im,im->i", np.broadcast_to(weights, F.shape), F)
-        return np.asarray(out)
-
-    def _shared(self, shares: Floats) -> Iterator[tuple[float, Candidate]]:
-        return zip(shares.tolist(), self.candidates, strict=True)
-
-    def _weights(self, inputs: Inputs, F: Floats | None, shares: Floats) -> Iterator[tuple[int, Floats]]:
-        """(s, its weights) for every candidate with a share: (M,) for a constant gate, else (n, M)."""
+        out: Floats = _linear_columns(F, self.unit, self.center) @ self.correction.T
         offset = np.log(reference(self.stack))
-        singles = iter(np.eye(len(self.stack)))
-        features: dict[str, Floats] = {}
-        for s, (share, c) in enumerate(self._shared(shares)):
-            constant = next(singles) if c.kind == "single" else self._constant(c)
-            if not share:
+        sparse = np.empty(F.shape)
+        for s, c in enumerate(self.candidates):
+            if c.kind != "gate":
+                out[:, s] += F @ self._constant(s)
                 continue
-            if constant is not None:
-                yield s, constant
-                continue
-            if c.name not in features:
-                features[c.name] = self.maps[c.name].features(inputs, F)
             theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
-            yield s, _softmax(offset + features[c.name] @ theta.T, c.k)
+            scores = offset + features[c.name] @ theta.T
+            if c.k is None:
+                weights = softmax(scores, axis=1)
+            else:
+                kernels.softmax_rows(scores, scores, c.k, sparse)  # ties go to the smaller index
+                weights = sparse
+            out[:, s] += np.einsum("im,im->i", weights, F)
+        return out
 
-    def _scores(self, c: Candidate) -> Floats:
-        """The coefficients of 1 and the features with the last expert for reference, (M - 1, 1 + p)."""
-        theta = self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
-        whole = np.column_stack([np.log(reference(self.stack)), theta])
-        return np.asarray(whole[:-1] - whole[-1])
-
-    def _constant(self, c: Candidate) -> Floats | None:
-        if c.kind == "gate":
-            return None
+    def _constant(self, s: int) -> Floats:
+        """The weights (M,) of a plain candidate; the single experts stand first in the list."""
+        c, M = self.candidates[s], len(self.stack)
+        if c.kind == "single":
+            return np.asarray(np.eye(M)[s])
         if c.corrected:
             return reference(self.stack)
-        return self.stack if c.name == "convex" else np.full(len(self.stack), 1.0 / len(self.stack))
+        return self.stack if c.name == "convex" else np.full(M, 1.0 / M)
+
+
+def reference(stack: Floats) -> Floats:
+    """The stack with a floor below every weight: the weights that a gate's scores are measured from."""
+    return np.asarray((1.0 - FLOOR) * stack + FLOOR / len(stack))
 
 
 def _some_rows(sample_weight: Floats) -> NDArray[np.intp]:
-    """Rows that count, at most MOST_ROWS of them, drawn at random with a fixed seed."""
+    """Rows with a weight, at most MOST_ROWS of them, drawn at random with a fixed seed."""
     counted = np.flatnonzero(sample_weight)
     if len(counted) <= MOST_ROWS:
         return counted
     return np.sort(np.random.default_rng(0).choice(counted, MOST_ROWS, replace=False))
 
 
-def reference(stack: Floats) -> Floats:
-    """The stack with a floor below every weight: what a gate's scores are measured from."""
-    return np.asarray((1.0 - FLOOR) * stack + FLOOR / len(stack))
-
-
 def _linear_columns(F: Floats, unit: float, center: Floats) -> Floats:
     return np.column_stack([np.full(len(F), unit), F - center])
-
-
-def _softmax(scores: Floats, k: int | None) -> Floats:
-    if k is None:
-        weights: Floats = softmax(scores, axis=1)
-        return weights
-    out = np.empty_like(scores)
-    kernels.softmax_rows(scores, scores, k, out)  # ties go to the smaller index
-    return out

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
-from gatewise.geometry import Interval, mean_interval, runners_up
+from gatewise.stats import best_others, Interval, mean_interval
 
 DEPTH = 3
 
@@ -60,7 +60,7 @@ def region_table(
     """The table from gate weights (n, M) and squared errors (n, M) of held-out rows, described by columns (n, p)."""
     leader = weights.argmax(axis=1)
     chosen = leader[:, None] == np.arange(len(names))
-    rivals = runners_up(losses, chosen) if len(names) > 1 else np.zeros(1, dtype=np.intp)
+    rivals = best_others(losses, chosen) if len(names) > 1 else np.zeros(1, dtype=np.intp)
     words, fidelity = describe(leader, columns, column_names, len(names))
     rows = []
     for m, name in enumerate(names):

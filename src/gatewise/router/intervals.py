@@ -1,4 +1,4 @@
-"""How far a response may be from its prediction: the aggregated density, calibrated on held-out rows."""
+"""How far a response may be from its prediction: a standard deviation for every row, calibrated on held-out rows."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,13 +6,14 @@ from typing import Self
 import numpy as np
 
 from gatewise.arrays import Floats
+from gatewise.stats import weighted_quantile
 
 LEVEL = 0.9
 QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class PredictionScale:
     """sd(x)^2 = factor^2 (noise + weight * disagreement(x)): a part that is the same everywhere, and one that is not.
 
     The disagreement of a row is the variance of the experts' forecasts under its gate. Its weight comes from least
@@ -37,7 +38,7 @@ class Spread:
         noise, weight = max(constant, 0.05) * unit, slope * unit / typical
         ratios = np.abs(residuals) / np.sqrt(noise + weight * disagreement)
         level = min(1.0, LEVEL * (1.0 + 1.0 / len(ratios)))
-        return cls(float(noise), float(weight), _weighted_quantile(ratios, sample_weight, level) / QUANTILE)
+        return cls(float(noise), float(weight), weighted_quantile(ratios, sample_weight, level) / QUANTILE)
 
     def sd(self, disagreement: Floats) -> Floats:
         """The standard deviation at rows of this disagreement, (n,)."""
@@ -48,9 +49,3 @@ def disagreement(weights: Floats, F: Floats) -> Floats:
     """The variance of the experts' forecasts F (n, M) under the weights (n, M), (n,)."""
     mean = np.einsum("im,im->i", weights, F)
     return np.asarray(np.einsum("im,im->i", weights, (F - mean[:, None]) ** 2))
-
-
-def _weighted_quantile(values: Floats, weight: Floats, level: float) -> float:
-    order = np.argsort(values)
-    reached = np.cumsum(weight[order]) / weight.sum()
-    return float(values[order][min(int(np.searchsorted(reached, level)), len(values) - 1)])

@@ -1,36 +1,50 @@
-"""From held-out forecasts to an aggregated router."""
+"""From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
-from gatewise.arrays import Floats
+from gatewise.aggregation.weights import time_average
+from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
-from gatewise.noise import as_noise, Noise
-from gatewise.router.candidates import Candidate, FittedList, log_prior
-from gatewise.router.mixing import mix, Mixing
+from gatewise.losses import Loss
+from gatewise.router.candidates import Candidate, FittedList, gate_features, log_prior
 from gatewise.router.settings import MoESettings
 
-Rows = NDArray[np.intp]
 LEAST_ROWS = 2  # that a gate is fitted to
-PARTS = 5  # of the rows, for shares that have not seen a part
+PARTS = 5  # of the rows: the shares that predict a part are learned from the others
 MOST_LISTS = 10  # fits of the whole list; more splits than that are merged
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
-    """What a router learns from: the gate's view of all rows, responses and weights (n,), held-out forecasts."""
+class RouterSample:
+    """What a router learns from: the gates' view of all n rows, the loss, sample weights, held-out forecasts."""
 
     inputs: Inputs
-    y: Floats
+    loss: Loss
     sample_weight: Floats
     held_out: HeldOut
+
+
+@dataclass(frozen=True, eq=False)
+class Mixing:
+    """What the aggregation of S candidates on n rows found.
+
+    ``shares`` (S,) are the weights averaged over time and orders, ``online`` (n,) the one-step-ahead predictions
+    averaged over orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,) the state after all rows, which
+    no order changes.
+    """
+
+    shares: Floats
+    online: Floats
+    scale: Floats
+    log_weights: Floats
+    n_seen: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,14 +52,17 @@ class RouterFit:
     """The list fitted on all held-out rows, its aggregation, and what both say of rows that were held out.
 
     ``rows`` (N,) are the rows that the aggregation used, more than once where they were held out more than once;
-    ``weights`` (N, M), ``forecasts`` (N,), ``stack`` (N,) the gate, the aggregate's and the convex stack's forecasts
-    there, with gates and shares from other parts of the rows, in time from earlier ones; ``plain`` (N,) the forecasts
-    of an aggregate without gates; ``F`` (N, M) the experts'; ``n_parts`` how many parts there were.
+    ``F`` (N, M) the experts' forecasts there, ``loss`` theirs. ``weights`` (N, M) is the gate, ``forecasts`` (N,) the
+    aggregate's forecasts, ``plain`` (N,) those of an aggregate without gates, all with gates and shares that were
+    learned from other parts of the rows, in time from earlier ones; ``stack`` (N,) is the convex stack's. There were
+    ``n_parts`` parts.
     """
 
     final: FittedList
+    maps: Mapping[str, GateFeatures]
     mixing: Mixing
-    rows: Rows
+    rows: Indices
+    loss: Loss
     F: Floats
     weights: Floats
     forecasts: Floats
@@ -55,73 +72,118 @@ class RouterFit:
 
 
 def learn(
-    sample: Sample, candidates: tuple[Candidate, ...], maps: Mapping[str, Any], settings: MoESettings, seed: int
+    sample: RouterSample,
+    candidates: tuple[Candidate, ...],
+    maps: Mapping[str, GateFeatures],
+    settings: MoESettings,
+    seed: int,
 ) -> RouterFit:
     """Fit the list on folds, aggregate its held-out forecasts, and fit it on all of them."""
-    data, in_time = sample.held_out, sample.held_out.in_time
-    y, inputs = sample.y[data.rows], sample.inputs[data.rows]
+    data = sample.held_out
+    F, loss = data.F, sample.loss.part(data.rows)
+    features = gate_features(maps, sample.inputs[data.rows], F)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
 
-    def fit_on(entries: Rows) -> FittedList:
-        return FittedList.fit(candidates, maps, inputs[entries], data.F[entries], y[entries], weight[entries])
+    def fit_on(entries: Indices) -> FittedList:
+        here = {name: columns[entries] for name, columns in features.items()}
+        return FittedList.fit(candidates, here, F[entries], loss.part(entries), weight[entries])
 
     lists = [(fit_on(known), out) for known, out in _gate_splits(data, seed)]
     used = np.concatenate([out for _, out in lists])
     fold = np.repeat(np.arange(len(lists)), [len(out) for _, out in lists])
-    forecasts = np.concatenate([fitted.forecasts(inputs[out], data.F[out]) for fitted, out in lists])
-    rows, prior = data.rows[used], log_prior(candidates)
-    orders = _orders(rows if in_time else None, len(used), settings.n_orders, seed)
-    problem = Aggregation(forecasts, y[used], prior, as_noise(settings.noise), settings.rate * weight[used], orders)
-    parts = _earlier(fold) if in_time else _others(rows, fold)
-    shares = [(out, problem.shares(kept)) for out, kept in parts]
-    plain = prior + np.where([c.kind == "gate" for c in candidates], -np.inf, 0.0)
-    shares_plain = [(out, problem.shares(kept, plain)) for out, kept in parts]
-    weights = np.empty((len(used), data.F.shape[1]))
-    for entries, share in shares:
-        for number in np.unique(fold[entries]):
-            here = entries[fold[entries] == number]
-            at = used[here]
-            weights[here] = lists[number][0].mean_weights(share, inputs[at], data.F[at])
+    forecasts = np.concatenate([one.forecasts(_at(features, out), F[out]) for one, out in lists])
+    rows, prior, used_loss = data.rows[used], log_prior(candidates), loss.part(used)
+    orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
+    whole = ListForecasts(forecasts, used_loss, settings.rate * weight[used], orders)
+    parts = _earlier(fold) if data.in_time else _others(rows, fold)
+    shares = [(out, whole.shares(prior, kept)) for out, kept in parts]
+    no_gates = np.where([c.kind == "gate" for c in candidates], -np.inf, prior)
+    plain_shares = [(out, whole.shares(no_gates, kept)) for out, kept in parts]
     return RouterFit(
-        final=fit_on(np.arange(len(y))),
-        mixing=problem.mixing(),
+        final=fit_on(np.arange(len(F))),
+        maps=maps,
+        mixing=mix(forecasts, used_loss, prior, whole.power, orders),
         rows=rows,
-        F=data.F[used],
-        weights=weights,
+        loss=used_loss,
+        F=F[used],
+        weights=_held_out_weights(shares, lists, fold, features, used),
         forecasts=_by_part(forecasts, shares),
-        plain=_by_part(forecasts, shares_plain),
+        plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(Candidate("stack", "convex"))],
         n_parts=len(parts),
     )
 
 
+def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders: list[Indices]) -> Mixing:
+    """Aggregate forecasts (n, S) under the loss of their rows, in every one of the orders (`alg:scale_online`).
+
+    A candidate's scale, where the loss has one, is its root mean squared error on all rows. The log density of row i
+    is multiplied by power_i: the sample weight, tempered.
+
+    >>> from gatewise.losses import ResidualLoss
+    >>> y = np.linspace(-1, 1, 50)
+    >>> found = mix(np.column_stack([y + 0.1, -y]), ResidualLoss(y), np.zeros(2), np.ones(50), [np.arange(50)])
+    >>> found.shares.round(2)
+    array([0.99, 0.01])
+    """
+    loss = loss.calibrated(forecasts, power)
+    log_density = power[:, None] * loss.log_density(forecasts)
+    shares, online = time_average(log_prior, log_density, forecasts, orders)
+    state = log_prior + log_density.sum(axis=0)
+    scale = np.broadcast_to(loss.scale, shares.shape)
+    return Mixing(shares, online, scale, state - state.max(), len(forecasts))
+
+
+def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats) -> Mixing:
+    """The aggregation after more rows, in their order, with the scales as they are; ``online`` is for these rows."""
+    n = len(forecasts)
+    log_density = power[:, None] * loss.scaled(mixing.scale).log_density(forecasts)
+    shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(n)])
+    total = mixing.n_seen * mixing.shares + n * shares
+    state = mixing.log_weights + log_density.sum(axis=0)
+    return Mixing(total / total.sum(), online, mixing.scale, state - state.max(), mixing.n_seen + n)
+
+
 @dataclass(frozen=True, eq=False)
-class Aggregation:
-    """Forecasts (N, S) of y (N,), and how they are aggregated."""
+class ListForecasts:
+    """Forecasts (N, S), the loss of their rows, the power (N,) of each row's density, and the orders of the rows."""
 
     forecasts: Floats
-    y: Floats
-    log_prior: Floats
-    noise: Noise
-    power: Floats  # (N,): of the density of each entry
-    orders: list[Rows]
+    loss: Loss
+    power: Floats
+    orders: list[Indices]
 
-    def mixing(self) -> Mixing:
-        """The aggregation of all entries."""
-        return mix(self.forecasts, self.y, self.log_prior, self.noise, self.power, self.orders)
-
-    def shares(self, kept: Rows, log_prior: Floats | None = None) -> Floats:
+    def shares(self, log_prior: Floats, kept: Indices) -> Floats:
         """The shares (S,) that some of the entries lead to; the prior's where there are none."""
-        prior = self.log_prior if log_prior is None else log_prior
         if len(kept) == 0 or not self.power[kept].any():
-            return np.asarray(softmax(prior))
-        place = np.full(len(self.y), -1)
+            return np.asarray(softmax(log_prior))
+        place = np.full(len(self.forecasts), -1)
         place[kept] = np.arange(len(kept))
         orders = [place[order][place[order] >= 0] for order in self.orders]
-        return mix(self.forecasts[kept], self.y[kept], prior, self.noise, self.power[kept], orders).shares
+        return mix(self.forecasts[kept], self.loss.part(kept), log_prior, self.power[kept], orders).shares
 
 
-def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Rows, Rows]]:
+def _at(features: Mapping[str, Floats], entries: Indices) -> dict[str, Floats]:
+    return {name: columns[entries] for name, columns in features.items()}
+
+
+def _held_out_weights(
+    shares: list[tuple[Indices, Floats]],
+    lists: list[tuple[FittedList, Indices]],
+    fold: Indices,
+    features: Mapping[str, Floats],
+    used: Indices,
+) -> Floats:
+    """The gate of every entry (N, M): by the list that held it out, with the shares of the other parts."""
+    weights = np.empty((len(used), len(lists[0][0].stack)))
+    for entries, share in shares:
+        for number in np.unique(fold[entries]):
+            here = entries[fold[entries] == number]
+            weights[here] = lists[number][0].mean_weights(share, _at(features, used[here]), len(here))
+    return weights
+
+
+def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Indices, Indices]]:
     """The entries to learn from and to predict, split by split; a split that leaves nothing to learn from goes.
 
     Where none is left, as with one held-out part or experts that came fitted, the entries are split anew.
@@ -133,7 +195,7 @@ def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Rows, Rows]]:
     return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(part.max() + 1)]
 
 
-def _merged(splits: list[tuple[Rows, Rows]]) -> list[tuple[Rows, Rows]]:
+def _merged(splits: list[tuple[Indices, Indices]]) -> list[tuple[Indices, Indices]]:
     """Many small splits as a few: each learns from what all of its members may learn from."""
     if len(splits) <= MOST_LISTS:
         return splits
@@ -145,27 +207,27 @@ def _merged(splits: list[tuple[Rows, Rows]]) -> list[tuple[Rows, Rows]]:
     return merged if all(len(known) >= LEAST_ROWS for known, _ in merged) else splits
 
 
-def _orders(times: Rows | None, n: int, count: int, seed: int) -> list[Rows]:
+def _orders(times: Indices | None, n: int, count: int, seed: int) -> list[Indices]:
     if times is not None:
         return [np.argsort(times, kind="stable")]
     rng = np.random.default_rng([seed, 1])
     return [rng.permutation(n) for _ in range(count)]
 
 
-def _others(rows: Rows, fold: Rows) -> list[tuple[Rows, Rows]]:
+def _others(rows: Indices, fold: Indices) -> list[tuple[Indices, Indices]]:
     """(entries, entries of other rows) for every part; a row belongs to the part of its first fold."""
     first = np.full(rows.max() + 1, fold.max() + 1)
     np.minimum.at(first, rows, fold)
-    part = first[rows] % max(PARTS, 1)
+    part = first[rows] % PARTS
     return [(np.flatnonzero(part == j), np.flatnonzero(part != j)) for j in np.unique(part)]
 
 
-def _earlier(fold: Rows) -> list[tuple[Rows, Rows]]:
+def _earlier(fold: Indices) -> list[tuple[Indices, Indices]]:
     """(entries, entries of earlier folds) for every fold."""
     return [(np.flatnonzero(fold == j), np.flatnonzero(fold < j)) for j in np.unique(fold)]
 
 
-def _by_part(forecasts: Floats, shares: list[tuple[Rows, Floats]]) -> Floats:
+def _by_part(forecasts: Floats, shares: list[tuple[Indices, Floats]]) -> Floats:
     out = np.empty(len(forecasts))
     for entries, share in shares:
         out[entries] = forecasts[entries] @ share

@@ -8,7 +8,7 @@ from gatewise.arrays import as_count, as_positive, check_readout, Readout
 from gatewise.noise import as_noise
 
 
-@dataclass(frozen=True)
+@dataclass
 class MoESettings:
     """The nested settings of `MoERegressor`; the defaults suit most tables.
 
@@ -45,18 +45,18 @@ class MoESettings:
     correct: bool = True
     specialize: int = 0
     rate: float = 0.2
-    noise: str = "gaussian"
+    noise: Any = "gaussian"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks
         """The settings by name, so that a search can reach them: ``settings__spreads``."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings in place; only for scikit-learn, which works on a copy."""
+        """Change settings in place, as scikit-learn's searches do on a copy."""
         for name, value in params.items():
             if name not in self.get_params():
                 raise ValueError(f"settings has no {name!r}; it has {', '.join(self.get_params())}")
-            object.__setattr__(self, name, value)
+            setattr(self, name, value)
         self.__post_init__()
         return self
 
@@ -71,4 +71,7 @@ class MoESettings:
         as_positive(self.fade, "fade")
         as_positive(self.rate, "rate")
         as_count(self.specialize, "specialize", low=0)
-        as_noise(self.noise)
+        self.density = as_noise(self.noise)
+
+
+DEFAULT_SETTINGS = MoESettings()

@@ -1,6 +1,6 @@
 """Experts and router trained together: one stage, backfitting with shared experts, and specialization."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,11 +8,12 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.experts.pool import HeldOut, Pool, predict_matrix, Split, weight_params
-from gatewise.gates.feature_maps import CLASSES
+from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
+from gatewise.gates.registry import GateChoice
+from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list
-from gatewise.router.learning import learn, RouterFit, Sample
+from gatewise.router.learning import learn, RouterFit, RouterSample
 from gatewise.router.settings import MoESettings
 
 ROUNDS = 4  # of backfitting, at most
@@ -21,8 +22,11 @@ ALIKE = 1e-3  # of the error: forecasts closer than that are those of one expert
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """All that training needs: the rows, the two pools, the splits and the list of gates to consider."""
+class TrainingTask:
+    """All that training needs: the rows, the two pools, the splits and the gates to consider.
+
+    ``ks`` are the numbers of active experts to try, None for all, with every gate that has none of its own.
+    """
 
     X: Any
     y: Floats
@@ -31,7 +35,7 @@ class Task:
     shared: Pool
     splits: Sequence[Split]
     inputs: Inputs
-    classes: Sequence[str]
+    gates: Mapping[str, GateChoice]
     ks: Sequence[int | None]
     settings: MoESettings
     seed: int
@@ -52,19 +56,26 @@ class Trained:
     history: tuple[float, ...] = field(default=())
 
 
-def route(task: Task, held_out: HeldOut, target: Floats) -> RouterFit:
+def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
     """Learn the router for held-out forecasts of a target (n,)."""
     names = [name for name, _ in task.routed.experts]
     settings = task.settings
-    classes = task.classes if len(names) > 1 else ()
-    seen = task.inputs[held_out.rows]
-    maps = {name: CLASSES[name].fit(seen, held_out.F, task.seed) for name in classes}
-    candidates = candidate_list(names, classes, settings.spreads, task.ks, settings.correct)
-    sample = Sample(task.inputs, target, task.sample_weight, held_out)
-    return learn(sample, candidates, maps, settings, task.seed)
+    gates = task.gates if len(names) > 1 else {}
+    seen, F = task.inputs[held_out.rows], held_out.F
+    maps = {name: gate.feature_map.fit(gate, seen, F, task.seed) for name, gate in gates.items()}
+    ks = {name: _active_counts(gate, task.ks) for name, gate in gates.items()}
+    candidates = candidate_list(names, ks, settings.spreads, settings.correct)
+    loss = ResidualLoss(target, settings.density)
+    return learn(RouterSample(task.inputs, loss, task.sample_weight, held_out), candidates, maps, settings, task.seed)
 
 
-def train(task: Task) -> Trained:
+def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
+    """The numbers of active experts to try with a gate: its own k, or those of the task that it can have."""
+    own = getattr(gate, "k", None)
+    return (own,) if own is not None else [k for k in ks if k is None or not gate.needs_forecasts]
+
+
+def train(task: TrainingTask) -> Trained:
     """One stage; then backfitting if there are shared experts, then specialization, each as long as it helps."""
     best = _stage(task, np.zeros(len(task.y)), None)
     if task.shared.experts:
@@ -73,30 +84,30 @@ def train(task: Task) -> Trained:
             if not better:
                 break
     for number in range(task.settings.specialize):
-        weights = _claims(task, best, first=number == 0)
+        weights = _specialist_weights(task, best, first=number == 0)
         better, best = _compare(best, _stage(task, _routed_part(task, best), weights))
         if not better:
             break
     return best
 
 
-def use_as_they_are(task: Task) -> Trained:
+def use_as_they_are(task: TrainingTask) -> Trained:
     """A router over experts that came fitted: every row is new to them."""
     if task.settings.specialize:
         raise ValueError("settings.specialize refits experts, but cv='prefit' says to leave them as they are")
     n = len(task.y)
     always = np.zeros(n)
     if task.shared.experts:
-        always = predict_matrix(task.shared.experts, task.X, task.shared.n_jobs).sum(axis=1)
-    F = predict_matrix(task.routed.experts, task.X, task.routed.n_jobs)
+        always = task.shared.total(task.X)
+    F = task.routed.predict(task.X)
     rows = np.arange(n)
     fit = route(task, HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),)), task.y - always)
-    error = float(np.mean(((task.y - always)[fit.rows] - fit.forecasts) ** 2))
+    error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
     return Trained(experts, shared, fit, always, error, (error,))
 
 
-def _stage(task: Task, routed_part: Floats, weights: Floats | None) -> Trained:
+def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> Trained:
     """Shared experts fitted to what the routed ones leave, routed ones to what the shared leave, then the router."""
     n = len(task.y)
     always = np.zeros(n)
@@ -108,12 +119,11 @@ def _stage(task: Task, routed_part: Floats, weights: Floats | None) -> Trained:
     pool = task.routed if weights is None else _weighted(task, weights)
     routed, held = pool.fit(task.X, task.y - always, task.splits)
     fit = route(task, held, task.y - always)
-    residual = (task.y - always)[fit.rows] - fit.forecasts
-    error = float(np.average(residual**2, weights=task.sample_weight[fit.rows]))
+    error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     return Trained(routed, shared, fit, always, error, (error,))
 
 
-def _routed_part(task: Task, trained: Trained) -> Floats:
+def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
     """What the routed experts say of every row, (n,), held out."""
     part = np.zeros(len(task.y))
     part[trained.fit.rows] = trained.fit.forecasts
@@ -127,8 +137,11 @@ def _compare(old: Trained, new: Trained) -> tuple[bool, Trained]:
     return better, replace(new if better else old, history=history)
 
 
-def _claims(task: Task, trained: Trained, first: bool) -> Floats:
-    """How much every expert cares for every row, (n, M): its gate weight, or a cluster where experts are alike."""
+def _specialist_weights(task: TrainingTask, trained: Trained, first: bool) -> Floats:
+    """The sample weight of every row in the refit of every expert, (n, M): its gate weight there.
+
+    Experts that are alike at first have gate weights that say nothing: each is then given a cluster of rows.
+    """
     fit, n = trained.fit, len(task.y)
     M = fit.F.shape[1]
     apart = np.mean((fit.F - fit.F.mean(axis=1, keepdims=True)) ** 2)
@@ -139,12 +152,12 @@ def _claims(task: Task, trained: Trained, first: bool) -> Floats:
         centers = KMeans(M, n_init=4, random_state=task.seed).fit(Z).cluster_centers_
         distances = ((Z[:, None, :] - centers) ** 2).sum(axis=2)
         return np.asarray(softmax(-distances / distances.min(axis=1).mean(), axis=1))
-    claims = np.full((n, M), 1.0 / M)
-    claims[fit.rows] = fit.weights
-    return claims
+    weights = np.full((n, M), 1.0 / M)
+    weights[fit.rows] = fit.weights
+    return weights
 
 
-def _weighted(task: Task, weights: Floats) -> Pool:
+def _weighted(task: TrainingTask, weights: Floats) -> Pool:
     params = {}
     for m, (name, expert) in enumerate(task.routed.experts):
         share = weights[:, m] * task.sample_weight

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from scipy import special
 
 from gatewise.arrays import Floats
-from gatewise.geometry import Interval
 from gatewise.router.candidates import Candidate, Kind
+from gatewise.stats import Interval, mean_and_error, student_interval
 
 LEVEL = 0.95
 TEST_SHARE = 0.5  # rows of the test set that the interval speaks of, over the rows that it was learned from
@@ -107,24 +108,17 @@ def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n
     >>> [round(number, 2) for number in gain]
     [0.1, -0.33, 0.53]
     """
-    base = float(np.average(stack_losses, weights=sample_weight))
+    base = abs(float(np.average(stack_losses, weights=sample_weight)))  # a score is a negative loss
     if base == 0.0 or len(losses) < 2:
         return Interval(0.0, -np.inf, np.inf)
-    mean, error = _mean_and_error(stack_losses - losses, sample_weight)
-    half = float(special.stdtrit(max(n_parts - 1, 1), 0.5 + LEVEL / 2) * np.sqrt(1.0 + 1.0 / TEST_SHARE) * error)
-    return Interval(mean / base, (mean - half) / base, (mean + half) / base)
+    mean, error = mean_and_error(stack_losses - losses, sample_weight)
+    found = student_interval(mean, sqrt(1.0 + 1.0 / TEST_SHARE) * error, max(n_parts - 1, 1), LEVEL)
+    return Interval(found.value / base, found.low / base, found.high / base)
 
 
 def no_gain_p_value(losses: Floats, other_losses: Floats, sample_weight: Floats) -> float:
     """One-sided p-value of the null that these losses are not smaller in the mean."""
     if len(losses) < 2:
         return 1.0
-    mean, error = _mean_and_error(other_losses - losses, sample_weight)
+    mean, error = mean_and_error(other_losses - losses, sample_weight)
     return float(special.ndtr(-mean / error)) if error > 0.0 else float(mean <= 0.0)
-
-
-def _mean_and_error(values: Floats, sample_weight: Floats) -> tuple[float, float]:
-    share = sample_weight / sample_weight.sum()
-    mean = float(share @ values)
-    small = 1.0 / max(1.0 - float(share @ share), 1e-12)  # n / (n - 1) for equal weights
-    return mean, float(np.sqrt(small * (share**2 @ (values - mean) ** 2)))

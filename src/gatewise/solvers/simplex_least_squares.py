@@ -86,8 +86,12 @@ def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = N
     >>> convex_stack([[0.0, 1.0, 5.0], [2.0, 1.0, 7.0]], [0.5, 1.5]).theta.ravel().round(6)
     array([0.5, 0.5, 0. ])
     """
-    rows, response, shares = as_sample(F, y, sample_weight)
-    return _solve(np.ones((len(rows), 1)), rows, response, shares, TOLERANCE, MAX_ITER)
+    return checked_stack(*as_sample(F, y, sample_weight))
+
+
+def checked_stack(F: Floats, y: Floats, shares: Floats) -> SimplexFit:
+    """`convex_stack` of arrays that were checked before; shares (n,) are the weights of the rows, with sum one."""
+    return _solve(np.ones((len(F), 1)), F, y, shares, TOLERANCE, MAX_ITER)
 
 
 def _solve(features: Floats, F: Floats, y: Floats, shares: Floats, tol: float, max_iter: int) -> SimplexFit:

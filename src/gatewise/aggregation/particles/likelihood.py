@@ -13,7 +13,7 @@ from gatewise.aggregation.particles.forms import checked_rows, Form, ParticleRow
 from gatewise.aggregation.scales import check_bounds, clipped_scale
 from gatewise.arrays import as_positive, Floats
 from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
-from gatewise.noise import Noise, score
+from gatewise.losses import Noise, score
 from gatewise.stats import clip_scale
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.metadata import entry_points, EntryPoint
 from typing import Any
 
-from gatewise.gates.feature_maps import CLASSES as GATES
+from gatewise.gates import GATES, register_gate
 
 GROUP = "gatewise.gates"
 AUTO = "auto"
@@ -18,10 +18,12 @@ AUTO = "auto"
 def gate_names() -> list[str]:
     """All names that ``--gates`` takes: the registry's first, then those of installed packages, which stay unloaded.
 
-    >>> "kernel" in gate_names()
-    True
+    A family that needs more than the number of experts, such as `FeatureGate` its transform, has no name here.
+
+    >>> "kernel" in gate_names(), "feature" in gate_names()
+    (True, False)
     """
-    return [*GATES, *(point.name for point in _added())]
+    return [*(name for name, family in GATES.items() if family.by_name), *(point.name for point in _added())]
 
 
 def choose_gates(words: Sequence[str] | None) -> Any:
@@ -52,8 +54,8 @@ def register_added_gates() -> None:
 
 
 def gate_classes() -> tuple[type, ...]:
-    """The classes of all gates that are registered at this moment."""
-    return tuple(GATES.values())
+    """The classes of all gates that are registered at this moment, and of the features that they learn."""
+    return (*GATES.values(), *(family.feature_map for family in GATES.values()))
 
 
 def _added() -> Iterator[EntryPoint]:
@@ -62,6 +64,6 @@ def _added() -> Iterator[EntryPoint]:
 
 def _register(point: EntryPoint) -> None:
     try:
-        GATES[point.name] = point.load()  # type: ignore[index]
+        register_gate(point.name, point.load())
     except Exception as error:
         raise ValueError(f"gates: {point.name!r} cannot be imported from {point.value}: {error}") from error

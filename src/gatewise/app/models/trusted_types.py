@@ -4,13 +4,13 @@ A skops file names the types of its objects. A file that names a type that is no
 own classes are listed as objects, so that the list follows them when they move to another module.
 """
 
+from gatewise import losses
 from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
-from gatewise.gates import columns
-from gatewise.gates.inputs import GateInputs
+from gatewise.gates import inputs
 from gatewise.geometry import Interval
-from gatewise.router import candidates, expert_regions, intervals, mixing, out_of_fold, settings, verdict
+from gatewise.router import candidates, expert_regions, fitted_router, intervals, learning, settings, verdict
 from gatewise.solvers import softmax_path
 
 # How skops may load an object: none of these runs a function that a file names.
@@ -53,19 +53,23 @@ _ARRAYS = [
 _GATEWISE: tuple[type, ...] = (
     MoERegressor,
     ColumnExpert,
-    GateInputs,
+    inputs.GateInputs,
+    inputs.LevelColumn,
+    inputs.NumberColumn,
     Interval,
     candidates.Candidate,
     candidates.FittedList,
-    columns.LevelColumn,
-    columns.NumberColumn,
     expert_regions.RegionRow,
     expert_regions.RegionTable,
-    intervals.Spread,
-    mixing.Mixing,
-    out_of_fold.OutOfFold,
+    losses.DoubleExponential,
+    losses.Gaussian,
+    losses.StudentT,
+    fitted_router.FittedRouter,
+    fitted_router.OutOfFold,
+    intervals.PredictionScale,
+    learning.Mixing,
     settings.MoESettings,
-    softmax_path.Path,
+    softmax_path.GatePath,
     verdict.Verdict,
 )
 _LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]

@@ -1,0 +1,43 @@
+"""What the scores of every gate family multiply in a learned router."""
+
+import numpy as np
+import pytest
+
+from gatewise.gates import ForecastGate
+from gatewise.gates.feature_maps import ForecastFeatures
+from gatewise.gates.inputs import GateInputs, Inputs
+from tests.families import GATES
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(300, 2))
+    F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
+    y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
+    return Inputs(Z, np.ones(300)), F, y
+
+
+@pytest.mark.parametrize("gate", GATES, ids=repr)
+def test_features_are_bounded_and_vanish_far_away(gate, sample):
+    inputs, F, _ = sample
+    seen = GateInputs.fit(inputs.Z, 20, 0.25)
+    fitted = gate.feature_map.fit(gate, seen.transform(inputs.Z), F, 0)
+    near, far = seen.transform(1.2 * inputs.Z), seen.transform(1e9 * inputs.Z)
+    assert near.inside.min() < 1.0
+    assert np.abs(fitted.features(near, 100.0 * F)).max() <= 4.0
+    assert not fitted.features(far, F).any()
+
+
+@pytest.mark.parametrize("gate", GATES, ids=repr)
+def test_scores_have_about_the_spread_of_their_coefficients(gate, sample):
+    inputs, F, _ = sample
+    features = gate.feature_map.fit(gate, inputs, F, 0).features(inputs, F)
+    theta = np.random.default_rng(0).normal(size=(features.shape[1], 2000))
+    assert 0.4 < (features @ theta).std() < 2.0
+
+
+def test_a_forecast_gate_says_what_it_needs(sample):
+    inputs, F, _ = sample
+    with pytest.raises(ValueError, match="needs the experts' forecasts"):
+        ForecastFeatures.fit(ForecastGate, inputs, F, 0).features(inputs, None)

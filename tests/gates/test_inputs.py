@@ -1,0 +1,80 @@
+"""From a table to the numbers that gates see."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gatewise.gates.inputs import as_numbers, GateInputs, read_columns
+
+FRAME = {
+    "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
+    "kind": ["a", "b", "a", None, "c", "a"],
+    "same": [1, 1, 1, 1, 1, 1],
+    "flag": [True, False, True, True, False, False],
+}
+
+
+def test_pandas_polars_and_arrays_of_objects_are_seen_alike():
+    frames = [
+        pd.DataFrame(FRAME),
+        pl.DataFrame(FRAME, strict=False),
+        np.array(list(FRAME.values()), dtype=object).T,
+    ]
+    seen = [GateInputs.fit(frame, 20, 0.25).transform(frame) for frame in frames]
+    for other in seen[1:]:
+        np.testing.assert_allclose(other.Z, seen[0].Z)
+        np.testing.assert_allclose(other.inside, seen[0].inside)
+
+
+def test_a_constant_column_says_nothing_and_missing_values_are_marked():
+    frame = pd.DataFrame(FRAME)
+    assert read_columns(frame)[2] is None
+    assert GateInputs.fit(frame, 20, 0.25).names == (
+        "size", "size missing", "kind = (missing)", "kind = a", "kind = b", "kind = c", "flag",
+    )  # fmt: skip
+
+
+def test_training_rows_are_inside_and_far_rows_are_not():
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(2, size=(200, 3))
+    inputs = GateInputs.fit(X, 20, 0.25)
+    assert (inputs.transform(X).inside == 1.0).all()
+    far = np.vstack([X[0] + 1e9, X[1] - 1e9])
+    np.testing.assert_array_equal(inputs.transform(far).inside, 0.0)
+    assert np.isfinite(inputs.transform(far).Z).all()
+
+
+@given(scale=st.floats(1e-6, 1e6), shift=st.floats(-1e3, 1e3))
+def test_units_do_not_matter(scale, shift):
+    X = np.random.default_rng(1).normal(size=(50, 2))
+    one, two = X, X * scale + shift * scale
+    Z = [GateInputs.fit(A, 20, 0.25).transform(A).Z for A in (one, two)]
+    np.testing.assert_allclose(Z[0], Z[1], atol=1e-6)
+
+
+def test_many_columns_become_principal_components_of_unit_variance():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(500, 3)) @ rng.normal(size=(3, 30))
+    Z = GateInputs.fit(X, 5, 0.25).transform(X).Z
+    assert Z.shape == (500, 5)
+    np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(5), atol=1e-8)
+
+
+def test_dates_count_days():
+    days = as_numbers(np.array(["2020-01-01", "2020-01-02", "NaT"], dtype="datetime64[ns]"))
+    assert days[1] - days[0] == 1.0
+    assert np.isnan(days[2])
+
+
+def test_text_where_numbers_were_is_named():
+    inputs = GateInputs.fit(pd.DataFrame({"age": [1.0, 2.0, 3.0]}), 5, 0.25)
+    with pytest.raises(ValueError, match="'age' held numbers in fit"):
+        inputs.transform(pd.DataFrame({"age": ["x", "y"]}))
+
+
+def test_no_column_that_says_anything_is_no_error():
+    inputs = GateInputs.fit(np.ones((10, 2)), 5, 0.25).transform(np.ones((4, 2)))
+    assert inputs.Z.shape == (4, 0)

@@ -1,0 +1,25 @@
+"""Where each expert leads, in numbers and in words."""
+
+import numpy as np
+
+from gatewise.router.expert_regions import describe, region_table
+
+
+def test_words_name_the_region():
+    rng = np.random.default_rng(0)
+    columns = np.column_stack([rng.uniform(0, 10, 500), rng.integers(2, size=500)])
+    leader = np.where((columns[:, 0] > 5) & (columns[:, 1] == 1), 1, 0)
+    words, fidelity = describe(leader, columns, ["age", "town = Ulm"], 3)
+    assert fidelity == 1.0
+    assert words[1].startswith("town = Ulm and age > 5") or words[1].startswith("age > 5")
+    assert words[2] == "leads nowhere"
+
+
+def test_the_table_counts_rows_and_compares_losses_there():
+    weights = np.array([[0.9, 0.1]] * 30 + [[0.2, 0.8]] * 10)
+    losses = np.where(weights > 0.5, 1.0, 3.0)
+    table = region_table(["a", "b"], weights, losses, np.arange(40.0)[:, None], ["t"])
+    assert [row.share for row in table] == [0.75, 0.25]
+    assert [row.advantage.value for row in table] == [2.0, 2.0]
+    assert [row.runner_up for row in table] == ["b", "a"]
+    assert "t <= 29.5" in str(table)

@@ -1,0 +1,121 @@
+"""AFTER over a list of held-out forecasts, and the router that comes of it."""
+
+import numpy as np
+import pytest
+
+import gatewise as gw
+from gatewise.experts.pool import HeldOut
+from gatewise.gates import LinearGate
+from gatewise.gates.inputs import GateInputs
+from gatewise.losses import DoubleExponential, Gaussian, LogLoss, ResidualLoss, ScoreLoss, StudentT
+from gatewise.router.candidates import candidate_list
+from gatewise.router.fitted_router import FittedRouter
+from gatewise.router.learning import continue_mixing, learn, mix, RouterSample
+from gatewise.router.settings import MoESettings
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(7)
+    y = rng.normal(size=40)
+    return y[:, None] + rng.normal(size=(40, 5)) * [0.5, 0.6, 1.0, 2.0, 0.55], y, rng.uniform(0.5, 2.0, 40)
+
+
+def test_it_is_after_averaged_over_time_and_orders(data):
+    forecasts, y, weight = data
+    prior = np.log([0.4, 0.3, 0.1, 0.1, 0.1])
+    orders = [np.random.default_rng(j).permutation(40) for j in range(3)]
+    found = mix(forecasts, ResidualLoss(y), prior, weight, orders)
+    sigma = np.sqrt((weight[:, None] * (y[:, None] - forecasts) ** 2).sum(axis=0) / weight.sum())
+    np.testing.assert_allclose(found.scale, sigma)
+    shares, online = np.zeros(5), np.zeros(40)
+    for order in orders:
+        z = (y[order, None] - forecasts[order]) / sigma
+        path = gw.after(weight[order, None] * (Gaussian().log_density(z) - np.log(sigma)), prior)
+        shares += path[:-1].mean(axis=0) / 3
+        online[order] += (path[:-1] * forecasts[order]).sum(axis=1) / 3
+    np.testing.assert_allclose(found.shares, shares)
+    np.testing.assert_allclose(found.online, online)
+
+
+def test_going_on_ends_where_all_rows_at_once_end(data):
+    forecasts, y, weight = data
+    prior = np.zeros(5)
+    whole = mix(forecasts, ResidualLoss(y), prior, weight, [np.arange(40)])
+    first = mix(forecasts[:25], ResidualLoss(y[:25]), prior, weight[:25], [np.arange(25)])
+    first = type(first)(first.shares, first.online, whole.scale, first.log_weights, first.n_seen)
+    z = (y[:25, None] - forecasts[:25]) / whole.scale
+    state = (weight[:25, None] * (Gaussian().log_density(z) - np.log(whole.scale))).sum(axis=0)
+    first = type(first)(first.shares, first.online, whole.scale, state - state.max(), 25)
+    later = continue_mixing(first, forecasts[25:], ResidualLoss(y[25:]), weight[25:])
+    np.testing.assert_allclose(later.log_weights, whole.log_weights, atol=1e-9)
+    np.testing.assert_allclose(later.online, whole.online[25:])
+
+
+def test_a_perfect_forecast_takes_all():
+    y = np.linspace(0, 1, 30)
+    found = mix(np.column_stack([y, y + 1.0]), ResidualLoss(y), np.zeros(2), np.ones(30), [np.arange(30)])
+    assert found.shares[0] > 0.95
+
+
+def stations(n):
+    """Rows on a line, and two experts: the first is right on the left, the second on the right."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, (n, 1))
+    left = x[:, 0] < 0
+    return rng, x, left
+
+
+def log_task(n):
+    rng, x, left = stations(n)
+    outcome = rng.uniform(size=n) < 0.5
+    sure = np.column_stack([np.where(left, 0.9, 0.5), np.where(left, 0.5, 0.9)])
+    right = rng.uniform(size=(n, 2)) < sure
+    said = np.where(right == outcome[:, None], 0.85, 0.15)  # the probability that each gave to one
+    return x, np.where(outcome[:, None], said, 1.0 - said), LogLoss()
+
+
+def score_task(n):
+    rng, x, left = stations(n)
+    means = np.column_stack([np.where(left, 0.8, 0.3), np.where(left, 0.3, 0.8)])
+    return x, (rng.uniform(size=(n, 2)) < means).astype(float), ScoreLoss()
+
+
+def residual_task(noise):
+    def task(n):
+        rng, x, left = stations(n)
+        F = np.column_stack([np.ones(n), -np.ones(n)])
+        return x, F, ResidualLoss(np.where(left, 1.0, -1.0) + noise.sample(rng, n), noise)
+
+    return task
+
+
+TASKS = {
+    "gaussian": residual_task(Gaussian()),
+    "double exponential": residual_task(DoubleExponential()),
+    "student": residual_task(StudentT(6.0)),
+    "log": log_task,
+    "score": score_task,
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
+    n = 800
+    x, F, loss = TASKS[name](n)
+    inputs = GateInputs.fit(x, 5, 0.25)
+    rows = np.arange(n)
+    held_out = HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),))
+    seen = inputs.transform(x)
+    maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
+    candidates = candidate_list(["a", "b"], {"linear": [None, 1]}, (1.0, 10.0), corrected=loss.additive)
+    settings = MoESettings(n_orders=2, rate=1.0)
+    fit = learn(RouterSample(seen, loss, np.ones(n), held_out), candidates, maps, settings, 0)
+    assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
+    router = FittedRouter.from_fit(fit, x, inputs, ["a", "b"], np.ones(n), None)
+    assert router.verdict.kind == "gate"
+    assert router.verdict.gain.value > 0.0
+    weights = router.weights(router.shares("aggregate"), np.array([[-0.8], [0.8]]), np.zeros((2, 2)))
+    assert weights[0, 0] > 0.7
+    assert weights[1, 1] > 0.7
+    assert [row.advantage.low > 0.0 for row in router.regions] == [True, True]
