@@ -310,7 +310,7 @@ def test_what_is_left_out_may_be_any(monkeypatch):
     np.testing.assert_allclose(counts / counts.sum(), 1.0 / 7.0, atol=0.006)
 
 
-@pytest.mark.parametrize(("n", "n_moves"), [(7, 2), (100, 3), (64, 64), (9, 5)])
+@pytest.mark.parametrize(("n", "n_moves"), [(7, 2), (100, 3), (12, 12), (9, 5)])
 def test_moves_leave_as_many_particles_as_before(n, n_moves):
     X, y, F = stream()
     result = run_particles(

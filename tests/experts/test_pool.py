@@ -118,7 +118,7 @@ class TestFitting:
         np.testing.assert_array_equal(done.models[1].coef_, LinearRegression().fit(X, Y).coef_)
         assert not hasattr(fresh, "coef_")
 
-    @pytest.mark.parametrize("n_jobs", [1, None, 2])
+    @pytest.mark.parametrize("n_jobs", [1, None, pytest.param(2, marks=pytest.mark.pools)])
     def test_jobs_change_nothing(self, n_jobs):
         experts = [("line", LinearRegression()), ("near", KNeighborsRegressor(2))]
         fitted, held = Pool(experts, n_jobs=n_jobs).fit(X, Y, SPLITS[:2])
@@ -174,7 +174,7 @@ class Broken(RegressorMixin, BaseEstimator):
 
 class TestCulprits:
     @pytest.mark.parametrize("when", ["fit", "predict"])
-    @pytest.mark.parametrize("n_jobs", [1, 2])
+    @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.pools)])
     def test_an_error_keeps_its_type_and_is_noted_once(self, when, n_jobs):
         pool = Pool([("good", Ridge()), ("bad", Broken(when))], n_jobs=n_jobs)
         with pytest.raises(KeyError, match=f"{when} failed") as caught:

@@ -14,7 +14,6 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from gatewise.backends import dask_cluster, in_turn, processes
-from gatewise.paper import runner as module
 from gatewise.paper.runner import Runner
 from gatewise.paper.store import Store
 from gatewise.paper.table1 import replicate
@@ -118,7 +117,7 @@ class TestDask:
 
     def test_nobody_answers(self, reproduce, monkeypatch):
         pytest.importorskip("dask.distributed")
-        monkeypatch.setattr(module, "SECONDS_TO_ANSWER", 0.5)
+        monkeypatch.setattr("gatewise.backends.SECONDS_TO_ANSWER", 0.5)
         code, _, err = reproduce("scales", "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9")
         assert (code, last(err)) == (
             2,

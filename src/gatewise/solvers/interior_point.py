@@ -13,8 +13,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from gatewise.arrays import Floats, Indices
 
-# Where the quadratic is flat and the barrier weak, rounding can make the Newton matrix indefinite. A ridge is added to
-# it: the first of these multiples of the trace with which the factorisation succeeds. A ridge changes the steps, but
+# Where the quadratic is flat and the barrier weak, rounding can make the Newton matrix indefinite. A ridge is added
+# to it: the first of these multiples of the trace with which the factorisation succeeds. It changes the steps, but
 # not the solution that they converge to.
 RIDGES = (1e-15, 1e-13, 1e-11)
 PATIENCE = 5  # the solver stops after so many steps without a smaller gap
