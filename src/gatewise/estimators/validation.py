@@ -1,4 +1,4 @@
-"""What `MoERegressor` is handed: checks, metadata and splits."""
+"""The arguments of `MoERegressor`: checks, metadata routing and splits."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
-    """X as the experts will get it: a data frame as it is, anything else as an array.
+    """X as the experts will get it: a data frame unchanged, anything else as an array.
 
     Missing values in an array pass: an expert that does not take them will say so itself.
     """
