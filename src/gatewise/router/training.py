@@ -72,7 +72,11 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
     """The numbers of active experts to try with a gate: its own k, or those of the task that it can have."""
     own = getattr(gate, "k", None)
-    return (own,) if own is not None else [k for k in ks if k is None or not gate.needs_forecasts]
+    if own is None:
+        return [k for k in ks if k is None or not gate.needs_forecasts]
+    if None not in ks and own not in ks:
+        raise ValueError(f"gates: {gate!r} activates {own} experts, but k is {ks[0]}")
+    return (own,)
 
 
 def train(task: TrainingTask) -> Trained:
