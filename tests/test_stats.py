@@ -2,8 +2,18 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
-from gatewise.stats import mean_and_error, mean_interval, student_interval, weighted_quantile
+from gatewise.stats import (
+    adjusted_p_values,
+    mean_and_error,
+    mean_interval,
+    share_bounds,
+    student_interval,
+    weighted_quantile,
+)
 
 VALUES = np.random.default_rng(0).normal(3.0, 2.0, size=40)
 
@@ -46,3 +56,18 @@ def test_students_interval_holds_the_mean_as_often_as_it_says():
     assert ((intervals[:, 1] <= 0) & (intervals[:, 2] >= 0)).mean() == pytest.approx(0.8, abs=0.02)
     value, error = mean_and_error(VALUES)
     assert student_interval(value, error, 39, 0.8) == mean_interval(VALUES, 0.8)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 12))
+def test_adjusted_p_values_are_those_of_scipy(seed, count):
+    p = np.random.default_rng(seed).uniform(size=count) ** 4  # small ones: large ones all become 1
+    np.testing.assert_allclose(adjusted_p_values(p), stats.false_discovery_control(p, method="by"))
+
+
+def test_intervals_are_those_of_scipy():
+    values = np.random.default_rng(0).normal(size=30)
+    exact = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    np.testing.assert_allclose(mean_interval(values, 0.9)[1:], exact)
+    for hits in (0, 3, 30):
+        exact = stats.binomtest(hits, 30).proportion_ci(0.9, method="exact")
+        np.testing.assert_allclose(np.ravel(share_bounds(hits, 30, 0.9)), exact)

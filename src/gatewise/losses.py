@@ -3,11 +3,11 @@
 | task | F_im | phi_i(z) |
 |---|---|---|
 | regression | the forecast of expert m | -log h((y_i - z) / sigma) + log sigma, `ResidualLoss` |
-| classification, densities | the probability or density that expert m gave to what came | -log z, `LogLoss` |
-| scores | the score of expert m, less price times cost | -z, `ScoreLoss` |
+| classification, densities | the probability or density that expert m gave to the outcome of row i | -log z,
+`LogLoss` | | scores | the score of expert m, less price times cost | -z, `ScoreLoss` |
 
-A loss holds what it needs of its rows, so that what fits gates, weighs candidates and tells a gain never asks which
-task it is. In every method z is (n,), or (n, S) for S candidates.
+A loss holds the responses that it needs, so that the functions that fit gates, weigh candidates and measure gains do
+not depend on the task. In every method z is (n,), or (n, S) for S candidates.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ from gatewise.arrays import Floats
 from gatewise.stats import clip_scale, mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
-LEAST_VARIANCE = 1e-12  # of the largest variance of a list: below it a variance is rounding
+LEAST_VARIANCE = 1e-12  # of the largest variance of a list: smaller variances are raised to this
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -146,9 +146,9 @@ def score_slope(noise: Noise, z: Floats) -> Floats:
 
 
 class Loss(Protocol):
-    """phi_i(z) at n rows.
+    """The loss phi_i(z) at n rows, as a function of the mixture z.
 
-    ``additive`` says whether a part that is always on may be added to z: to a forecast, but not to a probability.
+    ``additive`` says whether a correction may be added to z: it may to a forecast, but not to a probability.
     """
 
     additive: ClassVar[bool]
@@ -171,19 +171,19 @@ class Loss(Protocol):
         ...
 
     def log_density(self, z: Floats) -> Floats:
-        """What AFTER weighs a candidate with: the log of the density that it gave to what came."""
+        """The log of the density that candidate z gives to the outcome of row i; AFTER adds it to the log weight."""
         ...
 
     def error(self, z: Floats) -> Floats:
-        """What gains, regions and verdicts are told in: squared error, log loss, or lost score."""
+        """The error that gains, regions and verdicts are reported in: squared error, log loss, or minus the score."""
         ...
 
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:
-        """The loss with a scale for every column of z, found on these rows; a loss without a scale as it is."""
+        """The loss with a scale for every column of z, calibrated on these rows; unchanged if it has no scale."""
         ...
 
     def scaled(self, scale: Floats | float) -> Self:
-        """The loss with this scale; a loss without a scale as it is."""
+        """The loss with this scale; unchanged if it has no scale."""
         ...
 
     def part(self, rows: Any) -> Self:
@@ -191,7 +191,7 @@ class Loss(Protocol):
         ...
 
     def quadratic(self) -> tuple[Floats, float] | None:
-        """(target (n,), variance) of a loss (target - z)^2 / (2 variance) + constant; None of any other loss."""
+        """(target (n,), variance) if phi_i(z) is (target_i - z)^2 / (2 variance) + constant, else None."""
         ...
 
 
@@ -235,7 +235,7 @@ class ResidualLoss:
         return np.asarray(self._residual(z) ** 2)
 
     def calibrated(self, z: Floats, sample_weight: Floats) -> Self:
-        """With the mean squared residual of every column as its variance, kept above zero.
+        """The loss with the mean squared residual of every column as its variance, kept above zero.
 
         >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
@@ -262,7 +262,7 @@ class ResidualLoss:
 
 @dataclass(frozen=True)
 class LogLoss:
-    """phi_i(z) = -log z, z the probability or density that the mixture gave to what came.
+    """phi_i(z) = -log z, where z is the probability or density that the mixture gave to the outcome.
 
     Mixable: under AFTER the sum of the aggregate's losses exceeds that of the best of S candidates by at most log S.
 
@@ -283,7 +283,7 @@ class LogLoss:
         return np.asarray(1.0 / z**2)
 
     def log_density(self, z: Floats) -> Floats:
-        with np.errstate(divide="ignore"):  # a candidate that called impossible what came
+        with np.errstate(divide="ignore"):  # the outcome had probability 0 under a candidate
             return np.asarray(np.log(z))
 
     def error(self, z: Floats) -> Floats:
@@ -304,7 +304,9 @@ class LogLoss:
 
 @dataclass(frozen=True)
 class ScoreLoss:
-    """phi_i(z) = -z, z the score of the mixture; ``rate`` is that of the exponential weights, exp(rate * sum of z).
+    """phi_i(z) = -z, where z is the score of the mixture.
+
+    ``rate`` is the learning rate of the exponential weights: a candidate's weight is exp(rate * sum_i z_i).
 
     >>> ScoreLoss(rate=2.0).log_density(np.array([0.5]))
     array([1.])

@@ -1,4 +1,4 @@
-"""Standard errors, quantiles, intervals and adjusted p-values: with these every room states its uncertainty."""
+"""Standard errors, quantiles, intervals and adjusted p-values, used by all other parts of the package."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ def mean_and_error(values: Floats, weights: Floats | None = None) -> tuple[float
 
     With the weights w scaled to sum one, mean = sum_i w_i v_i and
     error^2 = sum_i w_i^2 (v_i - mean)^2 / (1 - sum_i w_i^2), which is s^2 / n for equal weights. The error is
-    infinite where one value has all the weight: a single value says nothing about the deviation.
+    infinite where one value has all the weight, as a single value gives no estimate of the deviation.
 
     >>> mean_and_error(np.array([0.0, 2.0]))
     (1.0, 1.0)
@@ -42,7 +42,9 @@ def mean_and_error(values: Floats, weights: Floats | None = None) -> tuple[float
 
 
 def weighted_quantile(values: Floats, weights: Floats, level: float) -> float:
-    """The smallest of values (n,) at or below which lies at least the share ``level`` of the weights (n,).
+    """The ``level`` quantile of values (n,) under weights (n,).
+
+    It is the smallest value such that the values up to it have at least the fraction ``level`` of the weight.
 
     >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.array([1.0, 1.0, 2.0]), 0.75)
     2.0
@@ -53,7 +55,7 @@ def weighted_quantile(values: Floats, weights: Floats, level: float) -> float:
 
 
 def student_interval(value: float, error: float, freedom: float, level: float = 0.95) -> Interval:
-    """value +- t error, t the two-sided quantile of Student's law with ``freedom`` degrees of freedom.
+    """value +- t error, where t is the two-sided quantile of Student's t with ``freedom`` degrees of freedom.
 
     >>> [round(number, 3) for number in student_interval(1.0, 1.0, freedom=1)]
     [1.0, -11.706, 13.706]
@@ -63,7 +65,7 @@ def student_interval(value: float, error: float, freedom: float, level: float = 
 
 
 def mean_interval(values: Floats, level: float = 0.95) -> Interval:
-    """Student's interval of a mean, mean +- t_{n-1} s / sqrt(n); the whole line below two values.
+    """Student's interval of a mean, mean +- t_{n-1} s / sqrt(n); infinite ends for fewer than two values.
 
     >>> [round(number, 3) for number in mean_interval(np.array([0.0, 2.0]))]
     [1.0, -11.706, 13.706]
@@ -90,8 +92,9 @@ def share_bounds(count: ArrayLike, n: int, level: float = 0.95) -> tuple[Floats,
 def adjusted_p_values(p_values: ArrayLike) -> Floats:
     """Benjamini and Yekutieli's adjusted p-values: min over larger ranks k of p_(k) M H_M / k.
 
-    Calling those at most alpha discoveries keeps the false discovery rate at alpha whatever the dependence, and
-    so the probability of any discovery at alpha where there is nothing to discover.
+    Rejecting the hypotheses whose adjusted p-value is at most alpha keeps the false discovery rate at most alpha,
+    however the p-values depend on each other. If all hypotheses are true, any rejection has at most probability
+    alpha.
 
     >>> adjusted_p_values([0.01, 0.5]).round(3)
     array([0.03, 0.75])
@@ -106,9 +109,9 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
 
 
 def best_others(losses: Floats, chosen: Booleans) -> Indices:
-    """The other expert with the least mean loss where each expert is chosen, (M,); over all rows where it never is.
+    """For every expert the best other expert, (M,): that of least mean loss on the rows where the expert is chosen.
 
-    ``losses`` and ``chosen`` are (n, M).
+    ``losses`` and ``chosen`` are (n, M). For an expert that is never chosen, the mean is over all rows.
 
     >>> best_others(np.array([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]]), np.eye(3, dtype=bool)[:2])
     array([1, 0, 1])
@@ -132,7 +135,7 @@ def clip_scale(sigma: Floats, low: float, high: float) -> Floats:
 def root_mean_square(values: Floats, weights: Floats | None = None) -> Floats:
     """The root of the mean square of every column of values (n,) or (n, S), with weights (n,) on the rows.
 
-    Right also where the squares of huge or tiny values would be infinite or zero.
+    Huge or tiny values are rescaled first, so that their squares neither overflow nor underflow.
 
     >>> root_mean_square(np.array([[3.0, 0.0], [4.0, 1.0]]), np.array([1.0, 1.0])).round(3)
     array([3.536, 0.707])

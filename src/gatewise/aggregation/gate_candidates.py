@@ -26,7 +26,7 @@ LogPhi: TypeAlias = Callable[[Floats], Floats]
 
 
 class Candidates(Protocol):
-    """S gates over M experts, K of them active."""
+    """A finite set of S gates over M experts, each with K active experts."""
 
     @property
     def size(self) -> int:
@@ -39,7 +39,7 @@ class Candidates(Protocol):
         ...
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> "Tables | BlockTables":
-        """What the operations read: features (n, p), y (n,), F (n, M)."""
+        """The arrays that the kernels read, from features (n, p), responses y (n,) and predictions F (n, M)."""
         ...
 
 

@@ -36,7 +36,10 @@ class Observations(NamedTuple):
 
 
 class AggregationSetting(NamedTuple):
-    """What is the same for every order. ``static`` (n, M_S + M): the predictions of experts that never change."""
+    """All that is the same for every random order of the rows.
+
+    ``static`` (n, M_S + M): the predictions of experts that are not refitted, shared ones first; None if they are.
+    """
 
     gate: Gate
     net: Net | Particles

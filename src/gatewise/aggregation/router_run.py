@@ -62,7 +62,11 @@ def aggregation_setting(
     sample: Observations,
     cross_entropy: bool,
 ) -> AggregationSetting:
-    """What every order shares: candidates, block sizes and, for experts that never change, their predictions."""
+    """Collect all that is the same for every random order of the rows, and check the net against the gate.
+
+    A ``net`` given as an array is a list of parameters. The predictions of experts that are not refitted on the way
+    are computed here, once, on all rows of ``sample``.
+    """
     fixed = pools.can_predict and blocks.update_every is None
     candidates = net if isinstance(net, Net | Particles) else ListNet(net)
     if isinstance(candidates, Net):

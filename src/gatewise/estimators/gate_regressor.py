@@ -19,21 +19,22 @@ from gatewise.nets import Net
 
 @renamed(routed="experts")
 class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A gate family over given experts: theta with the least squared error (`prop:supp-erm-subgaussian`).
+    """Fits the parameter theta of one gate over given experts by least squares (`prop:supp-erm-subgaussian`).
 
-    How that is found depends on the gate: exactly, with a certificate, for a kernel gate; by L-BFGS from many starts
-    for a dense softmax gate; exactly over ``net`` where one is given, which a Top-K gate needs.
+    The method depends on the gate. For a kernel gate the problem is convex and solved exactly, with a certificate;
+    for a dense softmax gate by L-BFGS from many starts; where a ``net`` is given, which a Top-K gate needs, by trying
+    all of its candidates.
 
     Parameters
     ----------
     experts : sequence of experts or of (name, expert) pairs
-        Anything with ``predict(X)`` or a callable; they must be ready, for a gate fitted to the rows that its experts
-        were fitted to would trust the one that overfits. scikit-learn's `clone` makes a fitted regressor an unfitted
-        one; ``sklearn.frozen.FrozenEstimator`` keeps it as it is.
+        Anything with ``predict(X)`` or a callable. They must be fitted before, on other rows: a gate that is fitted
+        to the same rows as its experts would prefer the expert that overfits. scikit-learn's `clone` makes a fitted
+        regressor an unfitted one; ``sklearn.frozen.FrozenEstimator`` keeps it as it is.
     gate : Gate
         The family of gates, with one expert for each of ``experts``.
     shared : sequence of experts or of (name, expert) pairs
-        Always on: the gate and ``experts`` are fitted to the response less the predictions of these.
+        Experts whose predictions are always added: the gate is fitted to the response less their predictions.
     net : Net, array (S, ...) of parameters, or None
         Candidates to search instead of all parameters.
     radius : float
@@ -48,7 +49,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     theta_ : array
         The parameter found.
     report_ : LeastSquares, SimplexFit or NetLeastSquares
-        Its error, and how sure one may be that there is none better.
+        Its error, with the evidence that there is none better: a certificate, or the optima of the other starts.
 
     Examples
     --------

@@ -22,9 +22,9 @@ from gatewise.noise import as_noise
 class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Chooses among gate classes, or any regressors, by aggregation and projection (`alg:selection`).
 
-    Candidates are fitted on a first block of rows, get a noise scale each on a second, are weighed by their
-    predictive densities on a third; the weighted predictor, averaged over time, is projected onto the nearest
-    candidate. The blocks are disjoint, as `thm:selection(global)` asks.
+    Candidates are fitted on a first block of rows, the noise scale of each is calibrated on a second block, and on a
+    third block they are weighted by their predictive densities. The weights are averaged over time, and the candidate
+    nearest to the weighted predictor is selected. The blocks are disjoint, as `thm:selection(global)` asks.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         cross-validation, wrap them in ``sklearn.frozen.FrozenEstimator``.
     blocks : Blocks or None
         ``burn_in`` is the first block (a third of the rows; none when every candidate is fitted), ``calibration`` the
-        second (half of the rest; none when ``sigma`` is given). With ``n_orders`` above 1 the rows outside the first
-        block are shared out anew for every order, and the weights averaged.
+        second (half of the other rows; none when ``sigma`` is given). With ``n_orders`` above 1 the rows outside the
+        first block are divided anew for every random order, and the weights are averaged over the orders.
     noise : str, noise or callable
         The standardised error density, as `gatewise.noise.as_noise` takes it.
     random_state : int, Generator or None
@@ -99,7 +99,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         orders = orders_with_one_first_block(len(response), counts.burn_in, blocks.n_orders, rng)
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
         pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
-        F = np.full((len(response), len(pool)), np.nan)  # the first block's rows are never looked at again
+        F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
         F[rest] = pool.predict(_safe_indexing(X, rest))
         selection = select(F, response, orders, counts, blocks, noise)
         self._pool, self.candidates_ = pool, list(pool.experts)

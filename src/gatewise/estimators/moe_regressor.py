@@ -45,7 +45,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         One without a name is named after its type. Each gets X as it was handed in, so a pipeline that selects
         columns of a data frame works. A `ColumnExpert` is a column of X that already is a forecast.
     shared : list of regressors, or of (name, regressor) pairs
-        Always on: the routed experts learn what these leave, by backfitting on held-out rows.
+        Experts whose predictions are always added. The routed experts are fitted to the response less their held-out
+        predictions, and the other way round, by backfitting.
     gates : "auto", or a sequence of names and gate objects
         The gates in the list, beside every single expert and the global stacks: names of `gatewise.gates.GATES`, or
         gates such as ``gw.LinearGate(3)`` and those of your own. A gate sees the inputs as standardised coordinates;
@@ -81,7 +82,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     stack_weights_ : array (M,)
         The weights of the convex stack, what gains are measured against.
 
-    Classification is out of scope.
+    Classification is not supported.
 
     Examples
     --------
@@ -219,7 +220,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return self._router.regions
 
     def summary(self) -> str:
-        """What was found, as text."""
+        """The verdict, the largest candidates and the regions, as text."""
         check_is_fitted(self)
         return summary_text(self)
 
@@ -229,7 +230,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return plain_facts(self)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters, those of the experts among them."""
+        """The parameters of the model and, with ``deep``, those of its experts."""
         params: dict[str, Any] = super().get_params(deep=deep)
         for name, expert in _named(self.experts) if deep else []:
             params[name] = expert
@@ -238,7 +239,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the experts among them: ``ridge__alpha=1.0``."""
+        """Set parameters of the model or of its experts, as in ``ridge__alpha=1.0``."""
         names = {name for name, _ in _named(self.experts)}
         if any(key.partition("__")[0] in names for key in params):
             self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
@@ -259,7 +260,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return settings
 
     def _asks_all(self) -> bool:
-        """Whether a prediction may ask every expert at every row."""
+        """Whether a prediction may need the forecasts of all experts at every row."""
         return self.k is None or self.k == "auto"
 
     def _ks(self, n_experts: int) -> tuple[int | None, ...]:
@@ -307,12 +308,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs)
 
     def _always(self, X: Any) -> Floats:
-        """What the shared experts say, (n,)."""
+        """The sum of the shared experts' predictions, (n,)."""
         return Pool(self._shared, n_jobs=self.n_jobs).total(X)
 
 
 def _named(experts: Any) -> list[tuple[str, Any]]:
-    """The experts with their names; none where they are not a list of experts, which ``fit`` will say."""
+    """Pairs (name, expert); an empty list if these are not experts, for which ``fit`` raises an error."""
     try:
         return named_experts(experts)
     except (TypeError, ValueError):

@@ -37,7 +37,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     net : Net, array (S, ...) of parameters, or Particles
         The candidates. `Particles` take the place of a net that would be too large to hold.
     shared : sequence of experts or of (name, expert) pairs
-        Always on: the gate and ``experts`` learn the response less the predictions of these.
+        Experts whose predictions are always added: the gate is fitted to the response less their predictions.
     noise : str, noise or callable
         The standardised error density, as `gatewise.noise.as_noise` takes it.
     projection : "l2", L2Projection or "cross_entropy"
@@ -136,7 +136,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return X if hasattr(X, "shape") else checked
 
     def _measure(self) -> L2Projection | None:
-        """The distance in which one gate is chosen; None: by cross-entropy."""
+        """The L2 distance in which one gate is chosen, or None if it is chosen by cross-entropy."""
         if self.projection == "cross_entropy":
             return None
         measure = L2Projection() if self.projection == "l2" else self.projection

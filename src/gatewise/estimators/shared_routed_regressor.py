@@ -1,4 +1,4 @@
-"""`SharedRoutedRegressor`: section 6 of the paper with scikit-learn's manners."""
+"""`SharedRoutedRegressor`: section 6 of the paper as a scikit-learn estimator."""
 
 from typing import Any, Self
 
@@ -36,13 +36,13 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         "threshold" looks for one threshold in the first feature. Regions are numbered from 0.
     method : "joint", "two-stage" (residualized), "two-stage-plain", "pure", "backfit" or a `Backfitting`
     ridge : float or (shared, routed)
-        min RSS + n ridge ||coefficients||^2; constant columns go free. The threshold search has no ridge.
+        min RSS + n ridge ||coefficients||^2; constant columns are not penalised. The threshold search uses no ridge.
     sieve : `SieveSearch` or None
         Sizes, and ridges, to choose from for every component. An unknown threshold is found with the bases as given,
         the sizes are chosen there, and the threshold is found again with them.
 
-    What both components can say, such as an intercept, is carried by the routed one; ``dropped_`` lists the shared
-    columns that got coefficient 0 for that reason.
+    A function that both components can represent, such as an intercept, is assigned to the routed one; ``dropped_``
+    lists the shared columns that got coefficient 0 for that reason.
 
     >>> from gatewise.shared import FourierBasis, PolynomialBasis, ThresholdSearch
     >>> x = np.linspace(0, 1, 400)[:, None]

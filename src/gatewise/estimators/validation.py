@@ -1,4 +1,4 @@
-"""What estimators are handed, checked: rows, experts, gates, metadata, splits; and fits that are all or nothing."""
+"""Arguments of estimators: checks, metadata routing and splits; and fits that are all or nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,8 +17,6 @@ from gatewise.gates.gate import Gate
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
-
-
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -47,7 +45,7 @@ def all_or_nothing(
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
-    """X as the experts will get it: a data frame as it is, anything else as an array.
+    """X as the experts will get it: a data frame unchanged, anything else as an array.
 
     Missing values in an array pass: an expert that does not take them will say so itself.
     """

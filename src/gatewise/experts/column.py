@@ -9,7 +9,9 @@ from sklearn.utils import _safe_indexing
 
 
 class ColumnExpert(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts what a column of X says: a forecast from elsewhere, by its name in a data frame or its number.
+    """Predicts the value of one column of X, a forecast that was made elsewhere.
+
+    The column is given by its name in a data frame or by its number.
 
     >>> ColumnExpert(1).fit([[0.0, 5.0]], [4.0]).predict([[0.0, 7.0]])
     array([7.])

@@ -1,4 +1,4 @@
-"""An expert that always says the same."""
+"""An expert that predicts a constant."""
 
 from dataclasses import dataclass
 from typing import Any

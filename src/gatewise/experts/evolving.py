@@ -1,4 +1,4 @@
-"""Experts that learn while they are used: a sequence of states, none of which has seen the rows that it predicts."""
+"""Experts that are updated while they are used: a row is always predicted by a state that has not seen it."""
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +14,11 @@ from gatewise.arrays import Floats
 from gatewise.experts.pool import expert_matrix, expert_predictions, Noting, Pool
 from gatewise.experts.protocol import can_predict, Expert
 
-PROBES = 256  # rows at which predictions are averaged over all states, to measure the error of keeping only some
+PROBES = 256  # rows at which predictions are averaged over all states, to measure the error of keeping only a few
 
 
 class EvolvingExpert:
-    """An expert with an update rule of one's own: ``update(expert, X, y)`` returns the next expert.
+    """An expert with an update rule that the user gives: ``update(expert, X, y)`` returns the next expert.
 
     >>> from gatewise.experts import ConstantExpert
     >>> last = EvolvingExpert(ConstantExpert(0.0), lambda expert, X, y: ConstantExpert(y[-1]))
@@ -31,7 +31,7 @@ class EvolvingExpert:
         self.update = update
 
     def partial_fit(self, X: Any, y: Floats) -> "EvolvingExpert":
-        """Take the rows in by the update rule."""
+        """Update the expert with these rows by the update rule."""
         self.expert = self.update(self.expert, X, y)
         return self
 
@@ -75,10 +75,10 @@ def _after_burn_in(expert: Expert, X: Any, y: Floats, update: bool) -> Any:
 
 
 class Trajectory(NamedTuple):
-    """What evolving experts did along a sequence of rows.
+    """The result of `evolve`: predictions of evolving experts along a sequence of rows, and some of their states.
 
-    ``predictions`` (n, M): those of every row, made before the experts had seen it. ``states``: the pools that were
-    kept, and ``edges`` (kept + 1,): state i stands for the rows from edges[i] to edges[i + 1]. ``averages``: every
+    ``predictions`` (n, M): of every row, made before the experts had seen it. ``states``: the pools that were kept,
+    and ``edges`` (kept + 1,): state i stands for the rows from edges[i] to edges[i + 1] - 1. ``averages``: every
     expert averaged over time. ``thinning_error``: the root mean square difference, at some of the rows, between
     averages over all states and over the states that were kept.
     """
@@ -138,7 +138,7 @@ def _update(expert: Any, X: Any, y: Floats) -> Any:
 
 
 def _update_blocks(n: int, update_every: int, keep_from: int) -> Iterator[tuple[int, int]]:
-    """Blocks of rows between updates; one of them begins at ``keep_from``."""
+    """Blocks (start, stop) of at most ``update_every`` rows between updates; one of them begins at ``keep_from``."""
     for low, high in ((0, keep_from), (keep_from, n)):
         for start in range(low, high, update_every):
             yield start, min(start + update_every, high)
@@ -171,7 +171,7 @@ class _Recorder:
         return experts, float(np.sqrt(np.mean(np.square(errors))))
 
     def _linear_average(self, m: int, last: Any, probes: Any) -> Any:
-        """The expert with averaged coefficients, if that predicts the average; ``last`` itself if it does not."""
+        """The expert with averaged coefficients, if its predictions are the averaged predictions; else ``last``."""
         if np.ndim(self.coefficients[m]) == 0:
             return last
         average = copy.deepcopy(last)

@@ -1,4 +1,4 @@
-"""An expert from a Fourier sieve on an interval."""
+"""An expert that is a Fourier series on an interval."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,8 @@ from gatewise.arrays import as_rows
 class FourierExpert:
     """f(x) = constant + sum_k sine_k sin(2 pi k t) + cosine_k cos(2 pi k t), t = (x - low) / (high - low).
 
-    ``feature`` is the column of X that x stands in. The routed experts of `ex:fourier-x-sin-cos` are of this kind.
+    ``feature`` is the number of the column of X that holds x. The routed experts of `ex:fourier-x-sin-cos` are of
+    this kind.
 
     >>> FourierExpert(sine=(1.0,), cosine=(0.5,)).predict([[0.25], [0.5]]).round(12)
     array([ 1. , -0.5])

@@ -17,7 +17,7 @@ class GatedExperts:
 
     @classmethod
     def of(cls, experts: Iterable[Any], shared: Iterable[Any], n_experts: int) -> Self:
-        """Both pools out of models or (name, model) pairs; ``n_experts`` is how many the gate has."""
+        """Both pools from models or (name, model) pairs; ``n_experts`` is the number of experts of the gate."""
         pools = cls(Pool.of(experts), Pool.of(shared, "shared", least=0, kind="shared expert"))
         if len(pools.experts) != n_experts:
             raise ValueError(
@@ -27,7 +27,7 @@ class GatedExperts:
 
     @property
     def can_predict(self) -> bool:
-        """Whether none of them has to be fitted first."""
+        """Whether all experts can predict without being fitted first."""
         return self.shared.can_predict and self.experts.can_predict
 
     def check_fitted(self) -> None:

@@ -1,4 +1,4 @@
-"""Names for experts: those that the user gave, and names after the type for experts that came without one."""
+"""Names for experts: given by the user, or made from the type of the expert."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ def named_experts(experts: Iterable[Any], argument: str = "experts", least: int 
 
 
 def _free_names(kind: str, uses: int, given: Counter[str]) -> Iterator[str]:
-    """Names after ``kind`` that are not given ones: the kind itself if one is enough, else with numbers from 1."""
+    """Names that are not among those given: ``kind`` if one is enough and it is free, else kind-1, kind-2, ..."""
     if uses == 1 and kind not in given:
         return iter([kind])
     return (name for name in (f"{kind}-{number}" for number in count(1)) if name not in given)

@@ -1,4 +1,4 @@
-"""Named experts that are fitted, held out and asked together, and whose errors say which of them failed."""
+"""Named experts that are fitted and asked for predictions together; an error says which of them failed."""
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and thos
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Out-of-sample forecasts, one entry for each time that a row was held out.
+    """Out-of-fold forecasts: N entries, one for each time that a row was held out.
 
     ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, and
     ``train`` the rows that the experts of each split were fitted on.
@@ -33,25 +33,28 @@ class HeldOut:
 
     @property
     def in_time(self) -> bool:
-        """Whether there are several splits, each fitted on earlier rows alone."""
+        """Whether rows are held out in time: there are several splits, and each is fitted only on earlier rows."""
         return len(self.train) > 1 and all(
             part.size > 0 and self.rows[self.fold == number].min(initial=part.max() + 1) > part.max()
             for number, part in enumerate(self.train)
         )
 
     def learners(self) -> Iterator[tuple[Indices, Indices]]:
-        """For every split: the entries that a gate for it may learn from, and the entries that it then predicts."""
+        """For every split: the entries that a gate may be fitted to, and the entries that it then predicts.
+
+        The former are the entries of the split's training rows, wherever these were held out.
+        """
         for number, part in enumerate(self.train):
             yield np.flatnonzero(np.isin(self.rows, part)), np.flatnonzero(self.fold == number)
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Named experts and how they are fitted and asked.
+    """Named experts, and how they are fitted and asked for predictions.
 
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
-    the number of processes (1: none beside this one, None: what joblib's context says); ``kind`` is the word for one
-    of them in an error.
+    the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
+    in an error.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -113,7 +116,7 @@ class Pool:
         return _collect(splits, self._fit_splits(X, targets, splits))
 
     def _fit_splits(self, X: Any, targets: Floats, splits: Sequence[Split]) -> list[list[tuple[Any, Floats]]]:
-        """What `_fit_one` gives for every split and every expert."""
+        """The results of `_fit_one` for every split, and within it for every expert."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         done = Parallel(n_jobs=self.n_jobs)(
@@ -126,8 +129,8 @@ class Pool:
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
 
-        A deep copy and not `clone`, which would undo the fit of experts that an unfitted one holds; all in one, so
-        that experts which several of them hold are copied once and stay the same for all of them.
+        The copies are deep copies and not made by `clone`, which would undo the fit of experts inside of an unfitted
+        one. All are copied at once, so that an expert that several of them hold is copied once for all.
         """
         unfitted = self.unfitted()
         models = copy.deepcopy([expert for _, expert in unfitted])
@@ -205,14 +208,14 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Flo
 
 
 def nonzero_assignments(weights: Floats) -> Iterator[tuple[int, Indices, Floats]]:
-    """(m, the rows where expert m has weight, its weights there) for weights (n, M), as `Pool.mix` takes them."""
+    """Triples (m, rows where expert m has a positive weight, its weights there) of weights (n, M), for `Pool.mix`."""
     for m in np.flatnonzero(weights.any(axis=0)):
         rows = np.flatnonzero(weights[:, m])
         yield int(m), rows, weights[rows, m]
 
 
 def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats]:
-    """The keyword that hands a sample weight to an expert's fit; none if it takes none.
+    """The keyword argument that passes a sample weight to an expert's fit, as a dict; empty if it takes none.
 
     >>> from sklearn.linear_model import Ridge
     >>> from sklearn.pipeline import make_pipeline
@@ -251,9 +254,9 @@ class Noting:
 def _fit_one(
     label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any]
 ) -> tuple[Any, Floats]:
-    """The expert fitted to the first rows of a split, and its forecasts of the rows that are held out.
+    """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
-    Where rows are held out the model itself has done its work, and None stands in its place.
+    If rows are held out the fitted model is not needed any more, and None is returned in its place.
     """
     train, test = split
     whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data

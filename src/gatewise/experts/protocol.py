@@ -1,4 +1,4 @@
-"""What an expert is: anything that turns rows into one number each."""
+"""The protocol of an expert: anything that predicts one number for every row."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""Scores that are linear in features of one's own."""
+"""Scores that are linear in features that the user computes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

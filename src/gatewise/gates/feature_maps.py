@@ -1,9 +1,9 @@
-"""What a gate's scores multiply in a learned router: features that know the scale of the data.
+"""The features of a gate in the learned list: standardised, bounded, and zero far from the data.
 
-A gate that is learned about a reference has the weights softmax(log reference + features . theta_m). The features of
-every gate family are bounded, fade to zero away from the data (the gate is then its reference), and are scaled such
-that coefficients of standard deviation s give scores of a standard deviation of about s. A family names its feature
-map in ``feature_map``; one that names none gets `StandardFeatures`, its own features standardised.
+A gate of the learned list has the weights softmax(log reference + features . theta_m). The features of every gate
+family are bounded, fall to zero away from the data (where the gate is then its reference), and are scaled such that
+coefficients of standard deviation s give scores of a standard deviation of about s. A family names its feature map in
+``feature_map``; one that names none gets `StandardFeatures`, its own features standardised.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,18 @@ from scipy.special import softmax
 from gatewise.arrays import Floats
 from gatewise.gates.inputs import Inputs
 
-BOUND = 4.0  # of a standardised feature
-QUADRATIC_INPUTS = 6
-KERNEL_INPUTS = 5
-MOST_ROWS = 5000  # among which cluster centres are sought
-MOST_CENTERS, MOST_CENTERS_HIGH = 60, 20  # in up to three coordinates, and in more
+BOUND = 4.0  # standardised features are clipped to [-BOUND, BOUND]
+QUADRATIC_INPUTS = 6  # products are taken of this many coordinates, the first ones
+KERNEL_INPUTS = 5  # kernels look at this many coordinates, the first ones
+MOST_ROWS = 5000  # rows that are clustered to find centres, at most
+MOST_CENTERS, MOST_CENTERS_HIGH = 60, 20  # the largest number of centres in up to three coordinates, and in more
 
 
 class GateFeatures(Protocol):
-    """Rows to features (n, p); ``needs_forecasts`` says whether they take the experts' forecasts."""
+    """A fitted map from gate inputs to features (n, p).
+
+    ``needs_forecasts`` says whether the features are computed from the experts' forecasts.
+    """
 
     needs_forecasts: ClassVar[bool]
 
@@ -83,7 +86,7 @@ class CoordinateFeatures:
 
 @dataclass(frozen=True, eq=False)
 class ProductFeatures:
-    """The first coordinates, their squares and products; the latter standardised."""
+    """The first QUADRATIC_INPUTS coordinates, and their squares and products, standardised."""
 
     needs_forecasts: ClassVar[bool] = False
 
@@ -102,7 +105,11 @@ class ProductFeatures:
 
 @dataclass(frozen=True, eq=False)
 class ClusterFeatures:
-    """Normalised Gaussian kernels (section 5.3) at centres of clusters of rows, or on the grid of a gate's mesh."""
+    """Normalised Gaussian kernels (section 5.3) about centres: those of k-means clusters of the rows, or a grid.
+
+    The grid is that of the gate, if it has a mesh; the bandwidth then is the gate's, else the median distance from a
+    centre to its nearest neighbour.
+    """
 
     needs_forecasts: ClassVar[bool] = False
 
@@ -131,12 +138,15 @@ class ClusterFeatures:
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         distances = _squared_distances(inputs.Z[:, :KERNEL_INPUTS], self.centers)
         kernels = softmax(-0.5 * distances / self.bandwidth**2, axis=1)
-        return np.asarray(2.0 * kernels * inputs.inside[:, None])  # a row of kernels has a norm of about a half
+        return np.asarray(2.0 * kernels * inputs.inside[:, None])  # the kernels at a row have a norm of about 1/2
 
 
 @dataclass(frozen=True, eq=False)
 class ForecastFeatures:
-    """The experts' mean forecast, its square, and how far each expert is from it: who is right at what level."""
+    """The experts' mean forecast, its square, and the distance of each expert's forecast from it, standardised.
+
+    A gate can then prefer different experts where forecasts are high and where they are low, or where they disagree.
+    """
 
     needs_forecasts: ClassVar[bool] = True
 
@@ -157,7 +167,11 @@ class ForecastFeatures:
 
 
 def forecast_columns(F: Floats, mean: float, scale: float, distance: float) -> Floats:
-    """The standardised mean forecast l, l^2 - 1, and every expert's distance to it, bounded by 3; (n, 2 + M)."""
+    """The features of a forecast gate from forecasts F (n, M): (n, 2 + M).
+
+    They are l, l^2 - 1 and |F_m - c| / distance for every expert m, where c is the mean of the row's forecasts and
+    l = (c - mean) / scale. l is clipped to [-3, 3] and the distances to at most 3.
+    """
     common = F.mean(axis=1)
     level = np.clip((common - mean) / scale, -3.0, 3.0)
     apart = np.minimum(np.abs(F - common[:, None]) / distance, 3.0)
@@ -165,7 +179,11 @@ def forecast_columns(F: Floats, mean: float, scale: float, distance: float) -> F
 
 
 def faded(inputs: Inputs, columns: Floats) -> Floats:
-    """A constant and the columns (n, q), fading outside the data, divided by the root of their number; (n, 1 + q)."""
+    """(1, columns) * inside / sqrt(1 + q), of shape (n, 1 + q), for standardised columns (n, q).
+
+    A constant is added as the first feature. The features of a row then have a norm of about one, and fall to zero
+    far from the data, where ``inputs.inside`` does.
+    """
     ones = np.ones((len(columns), 1))
     width = np.sqrt(1.0 + columns.shape[1])
     return np.asarray(np.concatenate([ones, columns], axis=1) * (inputs.inside / width)[:, None])

@@ -1,4 +1,4 @@
-"""Scores from what the experts say: who is right at what level of the forecast, and when they disagree."""
+"""Scores from the experts' forecasts: from the level of their mean, and from how far each of them is from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,10 @@ from gatewise.gates.score import ScoreGate
 class ForecastGate(ScoreGate):
     """Scores that are linear in the experts' mean forecast, its square, and every expert's distance from it.
 
-    With l(x) = (mean_m f_m(x) - mean) / scale, cut at +-3, the features are l, l^2 - 1, |f_m(x) - mean forecast| /
-    distance, cut at 3, for every expert m, and 1. ``experts`` are asked for their forecasts. In `MoERegressor` leave
-    them out: it knows the forecasts of its experts and learns mean, scale and distance from them.
+    With c(x) the mean of the experts' forecasts at x and l(x) = (c(x) - mean) / scale, clipped to [-3, 3], the
+    features are l, l^2 - 1, |f_m(x) - c(x)| / distance for every expert m, clipped to at most 3, and 1. ``experts``
+    are asked for their forecasts. In `MoERegressor` leave them out: it knows the forecasts of its experts and learns
+    mean, scale and distance from them.
 
     >>> from gatewise.experts import AffineExpert, ConstantExpert
     >>> gate = ForecastGate(2, experts=(AffineExpert((1.0,)), ConstantExpert(0.0)))

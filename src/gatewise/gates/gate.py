@@ -1,4 +1,4 @@
-"""What every gate family is: a frozen description; its parameters are a separate array."""
+"""The base class of gate families: a frozen description of the family; parameters are a separate array, theta."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from gatewise.nets import Net
 
 @dataclass(frozen=True)
 class Gate(ABC):
-    """A family x, theta -> weights on the simplex of ``n_experts`` experts.
+    """A family of functions from a row x and a parameter theta to weights on the simplex of ``n_experts`` experts.
 
     Leading axes of theta are candidates: theta of shape (S, ...) gives weights of shape (S, n, M).
 
-    ``feature_map`` says what the scores of this family multiply in a learned router, and ``needs_forecasts`` whether
-    that takes the experts' forecasts beside the inputs. ``by_name`` is false for a family that cannot be built by
-    ``family(n_experts)`` alone: only its objects can be handed over, not its name.
+    ``feature_map`` is the class that computes the features of this family in the learned list of `MoERegressor`, and
+    ``needs_forecasts`` says whether they are computed from the experts' forecasts. ``by_name`` is false for a family
+    that cannot be built by ``family(n_experts)`` alone: an estimator then takes its objects but not its name.
     """
 
     feature_map: ClassVar[type[GateFeatures]] = StandardFeatures
@@ -39,7 +39,7 @@ class Gate(ABC):
 
     @abstractmethod
     def theta_shape(self, d: int) -> tuple[int, int]:
-        """The shape of one parameter for inputs with d features."""
+        """The shape of one parameter theta, for rows with d columns."""
 
     @abstractmethod
     def features(self, X: Floats) -> Floats:
@@ -47,7 +47,7 @@ class Gate(ABC):
 
     @abstractmethod
     def scores(self, X: Any, theta: ArrayLike) -> Floats:
-        """What the weights are made of, (n, M)."""
+        """The scores that the weights are computed from, (n, M): a larger score gives a larger weight."""
 
     @abstractmethod
     def weights(self, X: Any, theta: ArrayLike) -> Floats:
@@ -71,10 +71,13 @@ class Gate(ABC):
 
     @abstractmethod
     def mean_weights(self, X: Any, thetas: ArrayLike | Net, shares: ArrayLike | None = None) -> Floats:
-        """The mean gate of many candidates, (n, M), without a weight array of all of them."""
+        """The mean gate sum_s share_s g(x; theta_s) of S candidates, (n, M), without an array of all their weights.
+
+        ``thetas`` is an array (S, ...) or a net; ``shares`` (S,) are equal unless given.
+        """
 
     def n_params(self, d: int) -> int:
-        """How many numbers one parameter holds for inputs with d features.
+        """The number of coefficients in one parameter theta, for rows with d columns.
 
         >>> from gatewise import LinearGate
         >>> LinearGate(3).n_params(d=2)
@@ -98,5 +101,5 @@ class Gate(ABC):
 
 
 def flatten_candidates(theta: Floats) -> Floats:
-    """theta (..., r, c) as (S, r, c)."""
+    """theta (..., r, c) as (S, r, c): all leading axes as one axis of candidates."""
     return theta.reshape(-1, *theta.shape[-2:])

@@ -1,4 +1,4 @@
-"""From a table to what gates see of its rows: few numbers on one scale, and whether a row lies within the data."""
+"""From a table to the inputs of a gate: standardised coordinates of a row, and whether it lies within the data."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ MOST_LEVELS = 10
 LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
 MISSING = "(missing)"
-SMALLEST = 1e-6  # of the largest principal variance: what is below is rounding
+SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number: its middle stands in for a missing value, and its tails are cut off.
+    """A numeric column: missing values become the median ``middle``, and all values are clipped to [low, high].
 
-    ``low`` and ``high`` are where the tails begin, ``least`` and ``most`` the extremes that were seen.
+    ``low`` and ``high`` are the first and the last percentile in fit, ``least`` and ``most`` the extremes.
     """
 
     name: str
@@ -34,18 +34,18 @@ class NumberColumn:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its encoded columns are called."""
+        """The names of its encoded columns."""
         return (self.name, f"{self.name} missing") if self.has_missing else (self.name,)
 
     def encode(self, values: Any) -> Floats:
-        """(n, 1), or (n, 2) with a mark for what is missing if fit saw any."""
+        """The values clipped to [low, high], (n, 1); if fit saw missing values, beside a column that marks them."""
         numbers = self._numbers(values)
         missing = np.isnan(numbers)
         kept = np.clip(np.where(missing, self.middle, numbers), self.low, self.high)
         return np.column_stack([kept, missing]) if self.has_missing else kept[:, None]
 
     def excess(self, values: Any) -> Floats:
-        """How far a value lies outside what was seen, in units of the range between the tails."""
+        """How far each value lies outside of [least, most], (n,), divided by high - low; 0 within."""
         numbers = self._numbers(values)
         beyond = np.maximum(self.least - numbers, numbers - self.most)
         return np.asarray(np.fmax(beyond, 0.0) / (self.high - self.low))
@@ -59,23 +59,23 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class LevelColumn:
-    """A category: one mark for each of its frequent levels."""
+    """A categorical column: one column of zeros and ones for each of its frequent levels."""
 
     name: str
     levels: tuple[str, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its encoded columns are called."""
+        """The names of its encoded columns."""
         return tuple(f"{self.name} = {level}" for level in self.levels)
 
     def encode(self, values: Any) -> Floats:
-        """(n, levels), zero for a level that fit did not keep."""
+        """One-hot encoding, (n, number of levels); a row of zeros for a level that fit did not keep."""
         labels = as_labels(values)
         return np.column_stack([labels == level for level in self.levels]).astype(np.float64)
 
     def excess(self, values: Any) -> Floats:
-        """A level is never far away."""
+        """Zeros, (n,): the levels of a category have no range that a value could lie outside of."""
         return np.zeros(len(values))
 
 
@@ -95,11 +95,12 @@ class Inputs:
 
 @dataclass(frozen=True, eq=False)
 class GateInputs:
-    """Encodes, standardises and, where there are more than ``n_components`` columns, takes principal components.
+    """Turns the rows of a table into the coordinates that a gate sees (`Inputs`).
 
-    Numbers are cut at their first and last percentile, so no coordinate is ever large. A row is inside while no
-    number of it leaves the range that fit saw; ``inside`` falls like a Gaussian with standard deviation ``fade``,
-    in units of the column's range.
+    Columns are encoded and standardised; if there are more than ``n_components``, principal components are taken.
+    Numbers are clipped at their first and last percentile, so no coordinate is ever large. ``inside`` is
+    exp(-(e / fade)^2 / 2), where e is the largest ``excess`` of the row's columns: 1 while every number lies in the
+    range that fit saw.
 
     >>> X = np.linspace(0, 1, 101)[:, None]
     >>> seen = GateInputs.fit(X, n_components=5, fade=0.25)
@@ -174,7 +175,7 @@ def table_columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
 
 
 def read_columns(X: Any) -> list[Column | None]:
-    """How each column of X is encoded; None for one that says nothing, being constant."""
+    """How each column of X is encoded; None for a constant column, which is left out."""
     return [_read(name, values) for name, values in table_columns(X)]
 
 
@@ -198,7 +199,7 @@ def _read(name: str, values: NDArray[Any]) -> Column | None:
 
 
 def as_numbers(values: NDArray[Any]) -> Floats | None:
-    """The values as float64 with NaN for what is missing, dates as days; None if they are text.
+    """The values as float64, missing ones as NaN, dates as days since 1970; None if they are text.
 
     >>> as_numbers(np.array([1, None, 2.5], dtype=object))
     array([1. , nan, 2.5])
@@ -222,12 +223,12 @@ def as_numbers(values: NDArray[Any]) -> Floats | None:
 
 
 def _number(value: Any) -> float:
-    """A number, or the days of a moment in time."""
+    """The value as a number; a moment in time as days since 1970."""
     return float(value.timestamp() / 86400.0) if hasattr(value, "timestamp") else float(value)
 
 
 def as_labels(values: NDArray[Any]) -> NDArray[np.object_]:
-    """The values as text, what is missing under a name of its own."""
+    """The values as text; a missing value is the text MISSING."""
     labels = [MISSING if _is_missing(value) else str(value) for value in values.tolist()]
     return np.array(labels, dtype=object)
 

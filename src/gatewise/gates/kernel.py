@@ -29,7 +29,7 @@ class KernelGate(Gate):
     centre. The gate is dense, reaches hard assignments and any mixture by region, and is linear in theta
     (section 5.3; `thm:kernel-global-main`).
 
-    Without a ``mesh`` the centres are those of clusters of the rows: `MoERegressor` finds them, nothing else does.
+    Without a ``mesh`` the gate can be used in `MoERegressor` only, which takes the centres of clusters of the rows.
 
     A Gaussian kernel is a product over coordinates, and so is its normaliser on a grid. The features are
     therefore products of one-dimensional softmaxes of log kernels: finite however far x is from the cube.
@@ -140,7 +140,8 @@ class KernelGate(Gate):
 
         ``levels=L`` takes every simplex vector with coordinates in {0, 1/L, ..., 1} at every centre. Their number
         is exponential in the number of centres. The gate is linear in theta, so least squares over all of its
-        parameters is a convex problem with an exact solution: that is the better choice but for the smallest grids.
+        parameters is a convex problem with an exact solution (`GateRegressor`): except for the smallest grids, that
+        is the better choice.
         """
         if (levels is None) == (thetas is None):
             raise ValueError("net takes one of: levels (with d); thetas")

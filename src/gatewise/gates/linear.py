@@ -34,7 +34,9 @@ class LinearGate(ScoreGate):
         return np.column_stack([X, np.ones(len(X))]) if self.intercept else X
 
     def separation(self, theta: ArrayLike) -> NDArray[np.float64]:
-        """The least distance between the slopes of two experts, the reference's 0 among them (`def:parameter`).
+        """The smallest Euclidean distance between the slopes of two experts, the reference with slope 0 included.
+
+        One number for each candidate in theta (`def:parameter`).
 
         >>> LinearGate(3).separation([[3.0, 4.0, 0.0], [3.0, 3.0, 9.0]])
         array(1.)
@@ -47,7 +49,7 @@ class LinearGate(ScoreGate):
         return np.asarray(np.min(distances, axis=0))
 
     def net(self, values: Any = None, *, min_separation: float | None = None, **kwargs: Any) -> Net:
-        """A net as of any score gate; ``min_separation=r`` keeps the separated candidates only (`def:parameter`).
+        """A net as of any score gate; ``min_separation=r`` excludes candidates of a `separation` below r.
 
         >>> LinearGate(3, intercept=False).net([-1.0, 0.0, 1.0], d=1, min_separation=0.5).n_allowed
         2

@@ -1,6 +1,6 @@
-"""Score transformations: what a gate does to a score before it normalises (`ass:regular gating`).
+"""Score transformations phi: the weights of a gate are phi(score), normalised (`ass:regular gating`).
 
-A transformation is given by its logarithm, t -> log phi(t), so that no score is too large.
+A transformation is given by its logarithm, t -> log phi(t), so that large scores do not overflow.
 """
 
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def _slopes(phi: LogPhi, t: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         values = np.asarray(phi(t), dtype=np.float64)
         steps = np.diff(values)
-        # Two infinite neighbours have no quotient; what is beyond the range of floats grows without bound.
+        # Two infinite neighbours have no quotient: growth beyond the range of floats counts as unbounded.
         slopes = np.where(np.isnan(steps), np.inf, steps) / np.diff(t)
     if values.shape != t.shape or np.isnan(values).any():
         raise ValueError("phi must give log phi(t), one number for every t")

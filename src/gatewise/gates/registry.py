@@ -19,7 +19,7 @@ GATES: dict[str, type[Gate]] = {
     "forecast": ForecastGate,
     "feature": FeatureGate,
 }
-AUTOMATIC = ("linear", "quadratic", "kernel", "forecast")  # what ``gates="auto"`` stands for
+AUTOMATIC = ("linear", "quadratic", "kernel", "forecast")  # the families of ``gates="auto"``
 
 
 def register_gate(name: str, family: type[Gate]) -> type[Gate]:

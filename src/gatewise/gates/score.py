@@ -22,7 +22,7 @@ class ScoreGate(Gate):
     (`eq:formulation_gating_dense`); otherwise exactly k experts are active, those of largest score, ties to the
     smaller index (`eq:formulation_gating_sparse`). The weights are phi(s_m) over the active set, normalised.
 
-    A family of one's own says only what ``features`` are.
+    A subclass only has to define ``features``.
     """
 
     k: int | None = None
@@ -115,8 +115,9 @@ class ScoreGate(Gate):
 
         - ``values``: a product grid. One list of values for each coefficient, in the order of ``theta.ravel()``;
           or one list for all of them, which needs ``d``.
-        - ``eta``, ``radius`` and ``d``: points of the box [-radius, radius]^D such that none of it is farther than
-          eta from one of them, D = n_params(d) (step (a) of `alg:general`).
+        - ``eta``, ``radius`` and ``d``: an eta-net of the box [-radius, radius]^D with D = n_params(d): every point
+        of
+          the box is within eta of a point of the net (step (a) of `alg:general`).
         - ``thetas``: an explicit array (S, M-1, p).
 
         >>> from gatewise import LinearGate

@@ -36,8 +36,8 @@ class Activation:
     """The barriers of all regions, their sum, the steps from K to K + 1, and the K to use.
 
     ``steps[i]`` is the fall of the mean loss when i + 2 experts are active in place of i + 1. ``k`` is the smallest
-    number beyond which no gain surely matters, ``k_high`` the smallest beyond which none can matter: by the lower
-    and by the upper ends of the intervals.
+    number of experts beyond which the lower end of no gain's interval exceeds the tolerance (see `activation`):
+    no further gain is shown. ``k_high`` is the same with the upper ends: beyond it, gains are shown to be negligible.
     """
 
     regions: tuple[RegionBarrier, ...]
@@ -57,13 +57,15 @@ def activation(
     tolerance: float = 0.01,
     seed: int | np.random.Generator = 0,
 ) -> Activation:
-    """The Top-1 barrier of `prop: Top-1 mixing` on each region, and the number of experts that pays.
+    """How many experts K to mix on each region: compares the best fixed mixtures of 1, 2, ..., k_max experts.
 
     ``predictions`` (n, M) or (n, M, q) of experts and responses ``y`` (n,) or (n, q), on rows that the experts were
     not fitted on; ``y`` may be the regression function itself. ``regions`` (n,) is any partition that does not come
-    from these responses. Mixtures are fitted on one random half and measured on the other, both ways. All
-    comparisons of two K share the error 1 - level. A gain matters above ``tolerance`` times the loss with K = 1.
-    K goes up to ``k_max``: 3 unless given, 2 where triples are too many to try.
+    from these responses. Mixtures are fitted on one random half of the rows and measured on the other, both ways.
+    The Top-1 barrier of a region (`prop: Top-1 mixing`) is the squared error that the best single expert of every row
+    has beyond the region's best pair. The intervals that compare two K hold together with probability ``level``. A
+    gain counts only above ``tolerance`` times the loss with K = 1. ``k_max`` is 3 unless given, and 2 where there are
+    too many triples to try.
 
     >>> rng = np.random.default_rng(0)
     >>> signs = rng.choice([-1.0, 1.0], size=(400, 1))
@@ -102,9 +104,9 @@ def _gram(residuals: Floats) -> Floats:
 
 
 def _cross_fitted(residuals: Floats, labels: Indices, half: Indices, k_max: int) -> Floats:
-    """The loss at every row of the best mixture of at most 1, ..., k_max experts of the other half, (n, k_max).
+    """Held-out losses (n, k_max) of the best mixture of 1, ..., k_max experts, fitted to the other half of the rows.
 
-    A region that the other half does not have is served by the mixture for all rows.
+    Mixtures are fitted region by region; where the other half has no row of a region, to all rows of that half.
     """
     curve = np.empty((len(labels), k_max))
     for side in (0, 1):
@@ -135,7 +137,10 @@ def _region(
 
 
 def _recommended(curve: Floats, level: float, tolerance: float) -> tuple[int, int]:
-    """(k, k_high): no gain beyond k surely matters; none beyond k_high can matter."""
+    """(k, k_high): the smallest K beyond which no gain exceeds ``tolerance`` times the loss with K = 1.
+
+    For k the gains are the lower ends of their intervals, for k_high the upper ends.
+    """
     k_max = curve.shape[1]
     worth = tolerance * float(curve[:, 0].mean())
     surely = possibly = k_max

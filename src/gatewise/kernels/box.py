@@ -22,7 +22,10 @@ def box_theta(position: Floats, radius: float, theta: Floats) -> None:
 
 @compiled
 def box_log_prior(theta: Floats, radius: float, value: Floats) -> None:
-    """value[s] = sum_i log(1 - (theta_si / radius)^2), up to a constant the log density of u; theta (S, D)."""
+    """value[s] = sum_i log(1 - (theta_si / radius)^2) for theta (S, D).
+
+    Up to a constant this is the log density of u when theta = radius tanh(u / 2) is uniform on the box.
+    """
     width = theta.shape[1]
     for s in range(theta.shape[0]):
         total = 0.0

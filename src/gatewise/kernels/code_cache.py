@@ -96,7 +96,7 @@ class KernelCache(caching.NullCache):
 
     @property
     def cache_path(self) -> str:
-        """The folder that is preferred."""
+        """The folder where machine code is written first, the first of `cache_folders`; numba reports it to users."""
         return str(cache_folders()[0])
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

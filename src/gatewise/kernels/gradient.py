@@ -86,7 +86,7 @@ def _zeros(n_rows: int, n_columns: int) -> Floats:
 
 @compiled
 def load_strip_theta(theta: Floats, first: int, count: int, out: Floats) -> None:
-    """out[m, j, i] = theta[first + i, m, j] for i < count; places beyond keep finite numbers that nobody uses."""
+    """out[m, j, i] = theta[first + i, m, j] for i < count; entries with i >= count are not changed and not used."""
     for m in range(theta.shape[1]):
         for j in range(theta.shape[2]):
             for i in range(count):

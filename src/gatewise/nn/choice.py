@@ -98,7 +98,11 @@ class GroupLimitedTopK:
 
 @dataclass(frozen=True)
 class Threshold:
-    """At most k experts: the best, and others whose softmax probability is at least ``level``; -1 for the rest."""
+    """Between 1 and k experts for every token: preferences (T, M) -> indices (T, k).
+
+    The best expert is always chosen; the second to k-th only if its softmax probability is at least ``level``, and
+    otherwise its index is -1.
+    """
 
     k: int
     level: float

@@ -20,7 +20,7 @@ def silent(items: Iterable[Any], _done: int, _total: int) -> Iterable[Any]:
 
 
 def run_tasks(work: Work, tasks: Tasks, backend: Backend = in_turn, progress: Progress = silent) -> list[Any]:
-    """``work(*task)`` for every task, in the order of the tasks; nothing is kept.
+    """The results ``work(*task)`` of all tasks, in the order of the tasks; unlike `Runner.run`, none goes to a store.
 
     >>> run_tasks(pow, [(2, 3), (3, 2)])
     [8, 9]

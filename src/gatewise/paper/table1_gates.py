@@ -28,7 +28,7 @@ class NetGate:
     values: tuple[Sequence[float], ...]
 
     def net(self) -> Net:
-        """Every combination of the values."""
+        """The product net: every combination of the coefficients' values is one candidate."""
         return self.gate.net(self.values)
 
     @property

@@ -1,1 +1,1 @@
-"""A list of gates learned from data: what they see, how they are fitted, and how the list is aggregated."""
+"""The learned list: gates fitted to held-out forecasts of experts, their aggregation by AFTER, and the verdict."""

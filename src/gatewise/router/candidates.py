@@ -17,21 +17,23 @@ from gatewise.losses import Loss
 from gatewise.solvers.softmax_path import gate_paths, GatePath, PathRequest, stack_weights
 
 Kind = Literal["single", "stack", "gate"]
-Features: TypeAlias = Mapping[str, Floats]  # of every gate by its name, (n, p)
-FLOOR = 0.05  # of the reference that is shared out evenly: an expert that the stack drops may still win somewhere
-STACK_SPREADS = (0.3, 1.0, 3.0)  # of the correction's coefficients, where there is no gate
+Features: TypeAlias = Mapping[str, Floats]  # the features (n, p) of every gate by its name
+# The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
+FLOOR = 0.05
+STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's coefficients, beside a stack
 GATE_SPREAD = 1.0  # the same, beside a gate
-MOST_ROWS = 6000  # that a gate is fitted to: it has some hundred coefficients
-SPARSE_SHARE = 0.1  # of the gates' prior weight, for the Top-K ones
+MOST_ROWS = 6000  # rows that a gate is fitted to, at most: it has a few hundred coefficients
+SPARSE_SHARE = 0.1  # the part of the gates' prior weight that Top-K gates have
 
 
 @dataclass(frozen=True)
 class Candidate:
     """One entry of the list, before it is fitted.
 
-    A single expert by its name; a stack, which is "convex" or the plain "mean" of the experts; or a gate by its
-    name, the spread (prior standard deviation) of its coefficients, and k, None for a dense one. A corrected
-    candidate has a linear combination of the experts added that is always on.
+    ``kind`` "single" is one expert, by its name. "stack" is the "convex" combination of the experts or their "mean".
+    "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients and the number
+    ``k`` of active experts, None for all. A ``corrected`` candidate adds a linear combination of the experts, the
+    same for all rows.
     """
 
     kind: Kind
@@ -55,9 +57,10 @@ def candidate_list(
     spreads: Sequence[float],
     corrected: bool,
 ) -> tuple[Candidate, ...]:
-    """The list for experts of these names and for gates by name, each with the numbers of active experts to try.
+    """The list: every expert, the stacks, and every gate with every spread and every number of active experts.
 
-    Top-K gates are never corrected, as that needs every expert.
+    ``gates`` gives the numbers of active experts to try by the gate's name, None for all. Top-K gates are never
+    corrected, because a correction needs the forecasts of all experts.
 
     >>> [str(c) for c in candidate_list(["a", "b"], {"linear": [None, 1]}, [1.0], corrected=False)]
     ['a', 'b', 'convex stack', 'mean stack', 'linear gate, spread 1', 'linear gate, spread 1, top 1']
@@ -81,7 +84,11 @@ def candidate_list(
 
 
 def log_prior(candidates: Sequence[Candidate]) -> Floats:
-    """Half of the weight on the plain answers, the rest on gates, most of it on dense ones; (S,)."""
+    """The log prior of every candidate, (S,).
+
+    Single experts and stacks have weight 0.5 together, dense gates 0.45 and Top-K gates 0.05, divided equally within
+    each of these three groups.
+    """
     groups = [0 if c.kind != "gate" else 1 if c.k is None else 2 for c in candidates]
     counts = np.bincount(groups, minlength=3)
     shares = np.array([0.5, 0.5 * (1 - SPARSE_SHARE), 0.5 * SPARSE_SHARE])
@@ -89,7 +96,7 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
 
 
 def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
-    """The features of every gate at some rows, by its name."""
+    """The features (n, p) of every gate by its name, from the inputs of n rows and the forecasts F (n, M)."""
     return {name: one.features(inputs, F) for name, one in maps.items()}
 
 
@@ -97,8 +104,9 @@ def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | 
 class FittedList:
     """All candidates fitted on one set of rows.
 
-    Every candidate s predicts sum_m g_ms(x) f_m(x) + unit * b_s0 + sum_m b_sm (f_m(x) - center_m), its gate g_s being
-    constant for the plain ones; b_s is zero unless it is corrected.
+    Candidate s predicts sum_m g_ms(x) f_m(x) + unit * b_s0 + sum_m b_sm (f_m(x) - center_m). For single experts and
+    stacks the weights g_s do not depend on x. The correction b_s is zero unless the candidate is corrected.
+    ``paths`` holds the fitted gates by name and by whether they are corrected, one for every entry of ``spreads``.
     """
 
     candidates: tuple[Candidate, ...]
@@ -118,7 +126,7 @@ class FittedList:
         loss: Loss,
         sample_weight: Floats,
     ) -> Self:
-        """Fit them to the features (n, p) of every gate, to the experts' F (n, M) and to the loss of these rows."""
+        """Fit all candidates to n rows: features (n, p) of every gate, forecasts F (n, M), and the rows' loss."""
         stack = stack_weights(F, loss, sample_weight)
         base = reference(stack)
         center = np.average(F, axis=0, weights=sample_weight)
@@ -130,7 +138,7 @@ class FittedList:
         linear = linear[part]
         gates = list({(c.name, c.corrected): None for c in candidates if c.kind == "gate"})
         stacks = [s for s, c in enumerate(candidates) if c.corrected and c.kind == "stack"]
-        still = np.zeros((len(part), 0))  # the stack alone: a gate that cannot move
+        still = np.zeros((len(part), 0))  # a gate without features stays at the reference
         requests = [
             *(PathRequest(features[name][part], spreads, linear if on else None, GATE_SPREAD) for name, on in gates),
             *(PathRequest(still, (1.0,), linear, candidates[s].spread) for s in stacks),
@@ -177,7 +185,7 @@ class FittedList:
         return total
 
     def corrections(self, shares: Floats, F: Floats) -> Floats:
-        """The part that is always on, (n,): the mean correction by these shares."""
+        """The mean of the candidates' corrections by these shares, (n,), for forecasts F (n, M)."""
         return np.asarray(_linear_columns(F, self.unit, self.center) @ (shares @ self.correction))
 
     def forecasts(self, features: Features, F: Floats) -> Floats:
@@ -210,12 +218,12 @@ class FittedList:
 
 
 def reference(stack: Floats) -> Floats:
-    """The stack with a floor below every weight: the weights that a gate's scores are measured from."""
+    """The weights that a gate has when all its coefficients are zero: the stack, mixed with a little of the mean."""
     return np.asarray((1.0 - FLOOR) * stack + FLOOR / len(stack))
 
 
 def _some_rows(sample_weight: Floats) -> NDArray[np.intp]:
-    """Rows with a weight, at most MOST_ROWS of them, drawn at random with a fixed seed."""
+    """The rows of positive sample weight; where there are more than MOST_ROWS, a random choice with a fixed seed."""
     counted = np.flatnonzero(sample_weight)
     if len(counted) <= MOST_ROWS:
         return counted

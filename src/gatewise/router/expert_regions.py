@@ -1,4 +1,4 @@
-"""Where each expert leads: shares, losses against the runner-up, and the region in words."""
+"""Where each expert leads, that is, has the largest weight: how often, its losses there, and the region in words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,12 @@ DEPTH = 3
 
 @dataclass(frozen=True)
 class RegionRow:
-    """One expert: the share of rows where its weight is the largest, its mean weight over all rows, and there, on
-    held-out rows, its mean squared error beside that of the runner-up, the best other expert on those rows.
+    """One expert and its region, the held-out rows where its weight is the largest.
 
-    ``description`` gives the region as ranges of features, from a tree of depth 3 fitted to the leading expert.
+    ``share`` is the fraction of rows in the region, ``mean_weight`` its mean weight over all rows, ``loss`` its mean
+    squared error in the region. The runner-up is the best other expert in the region, and ``advantage`` its mean
+    squared error less ``loss``. ``description`` gives the region as ranges of columns, from a decision tree of depth
+    3.
     """
 
     expert: str
@@ -32,7 +34,7 @@ class RegionRow:
 
 @dataclass(frozen=True)
 class RegionTable:
-    """One row per expert, and ``fidelity``: the share of rows whose leading expert the descriptions name."""
+    """One row per expert, and ``fidelity``: the fraction of rows whose leading expert the descriptions get right."""
 
     rows: tuple[RegionRow, ...]
     fidelity: float
@@ -57,7 +59,10 @@ class RegionTable:
 def region_table(
     names: Sequence[str], weights: Floats, losses: Floats, columns: Floats, column_names: Sequence[str]
 ) -> RegionTable:
-    """The table from gate weights (n, M) and squared errors (n, M) of held-out rows, described by columns (n, p)."""
+    """The table from gate weights (n, M) and squared errors (n, M) of held-out rows.
+
+    The regions are described by ``columns`` (n, p), which are called ``column_names``.
+    """
     leader = weights.argmax(axis=1)
     chosen = leader[:, None] == np.arange(len(names))
     rivals = best_others(losses, chosen) if len(names) > 1 else np.zeros(1, dtype=np.intp)
@@ -83,7 +88,10 @@ def region_table(
 def describe(
     leader: NDArray[np.intp], columns: Floats, names: Sequence[str], n_experts: int
 ) -> tuple[list[str], float]:
-    """The regions of the leading experts in words, and the share of rows that they get right.
+    """The region of every expert in words, and the fraction of rows whose leading expert they get right.
+
+    The words are the leaves of a decision tree from columns (n, p) to the leading expert of each row, ``leader``
+    (n,).
 
     >>> x = np.linspace(0, 1, 100)[:, None]
     >>> describe((x[:, 0] > 0.5).astype(int), x, ["age"], 2)
@@ -109,7 +117,7 @@ def describe(
 
 
 def _leaves(tree: object, names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """(rows, leading expert, its ranges in words) of every leaf."""
+    """Of every leaf: the number of its rows, the expert that leads on most of them, and its ranges in words."""
     inner = tree.tree_  # type: ignore[attr-defined]
     classes = tree.classes_  # type: ignore[attr-defined]
     stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]

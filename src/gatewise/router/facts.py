@@ -1,4 +1,4 @@
-"""What a fitted `MoERegressor` says of itself: as text, and as plain values for JSON."""
+"""The summary of a fitted `MoERegressor`: as text, and as plain values for JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def summary_text(model: Any) -> str:
-    """The verdict, the weight of each kind of answer, the leading candidates and the table of regions."""
+    """Text with the verdict, the weight of each kind of candidate, the five largest candidates and the regions."""
     order = np.argsort(-model.weights_)[:5]
     leading = [f"  {model.weights_[s]:.2f}  {model.candidates_[s]}" for s in order]
     kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.verdict_.weights.items())

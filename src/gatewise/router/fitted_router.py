@@ -1,4 +1,4 @@
-"""A learned router: the list, its aggregation, and what was found on the way."""
+"""A learned router: the fitted list of candidates, their shares, the verdict and the regions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,16 +16,16 @@ from gatewise.router.expert_regions import region_table, RegionTable
 from gatewise.router.learning import continue_mixing, Mixing, RouterFit
 from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
 
-NEGLIGIBLE = 1e-3  # the total share of candidates that a prediction leaves out
+NEGLIGIBLE = 1e-3  # the total share of the candidates that are left out of a prediction, at most
 
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """What a fit says of rows that were held out: one entry for each time that a row was, N in all.
+    """Out-of-fold forecasts of a fit: N entries, one for each time that a row was held out.
 
-    ``rows`` (N,) are the rows of the fit and ``y`` (N,) their responses; ``F`` (N, M) the experts' forecasts,
-    ``weights`` (N, M) the gate's weights, ``forecasts`` and ``stack`` (N,) those of the aggregate and of the convex
-    stack. Nothing of an entry was fitted on its row.
+    ``rows`` (N,) are the numbers of the rows, ``y`` (N,) their responses, ``F`` (N, M) the experts' forecasts,
+    ``weights`` (N, M) the gate's weights, ``forecasts`` (N,) those of the aggregate, and ``stack`` (N,) those of the
+    convex stack. No expert, gate or share behind an entry was fitted on its row.
     """
 
     rows: Indices
@@ -38,9 +38,10 @@ class OutOfFold:
 
 @dataclass(frozen=True, eq=False)
 class FittedRouter:
-    """Weights of the experts at new rows, by an aggregated list of candidates or by the single one nearest to it.
+    """The weights of the experts at new rows: of a single candidate, or the mean over candidates by their shares.
 
-    ``names`` are the experts'; ``single`` is the number of the candidate nearest to the aggregate.
+    ``names`` are the names of the experts; ``single`` is the number of the candidate whose forecasts are nearest to
+    the aggregate's.
     """
 
     names: tuple[str, ...]
@@ -64,7 +65,7 @@ class FittedRouter:
     ) -> Self:
         """The router of a fit to the rows X, with its verdict, its regions and its single candidate.
 
-        With ``single_k`` that candidate is one that activates so many experts, or a single expert.
+        With ``single_k`` the single candidate is a gate with that many active experts, or one expert alone.
         """
         seen = inputs.transform(X)[fit.rows]
         forecasts = fit.final.forecasts(gate_features(fit.maps, seen, fit.F), fit.F)
@@ -81,7 +82,11 @@ class FittedRouter:
         )
 
     def shares(self, readout: str) -> Floats:
-        """The share of every candidate in a prediction, (S,): candidates of negligible weight are left out."""
+        """The share of every candidate in a prediction, (S,), with sum one.
+
+        For "single" it is 1 at the single candidate. For "aggregate" the smallest shares, NEGLIGIBLE in total, are
+        set to 0.
+        """
         if readout == "single":
             return np.asarray(np.eye(len(self.fitted.candidates))[self.single])
         weights = self.mixing.shares
@@ -111,12 +116,18 @@ class FittedRouter:
         return self.fitted.forecasts(gate_features(self.maps, self.inputs.transform(X), F), F)
 
     def continued(self, X: Any, F: Floats, loss: Loss, power: Floats) -> Self:
-        """The router after more rows: the aggregation goes on, all else stays."""
+        """The router after AFTER has updated its weights with more rows X; the candidates are not fitted again.
+
+        F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``power`` (n,) as in `mix`.
+        """
         return replace(self, mixing=continue_mixing(self.mixing, self.candidate_forecasts(X, F), loss, power))
 
 
 def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None) -> int:
-    """The allowed candidate nearest to the aggregate over the rows."""
+    """The candidate nearest to the aggregate in mean squared distance of forecasts (n, S).
+
+    With ``k``, only single experts and gates with k active experts are compared.
+    """
     distance = ((forecasts - (forecasts @ shares)[:, None]) ** 2).mean(axis=0)
     if k is not None:
         distance = np.where([c.kind == "single" or c.k == k for c in candidates], distance, np.inf)

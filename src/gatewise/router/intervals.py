@@ -14,10 +14,11 @@ QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
 
 @dataclass(frozen=True, eq=False)
 class PredictionScale:
-    """sd(x)^2 = factor^2 (noise + weight * disagreement(x)): a part that is the same everywhere, and one that is not.
+    """The standard deviation of a response given its row, sd(x) = factor sqrt(noise + weight * disagreement(x)).
 
-    The disagreement of a row is the variance of the experts' forecasts under its gate. Its weight comes from least
-    squares of squared held-out residuals; ``factor`` makes 90 % of the held-out rows lie within 1.645 sd.
+    The disagreement of a row is the variance of the experts' forecasts under the row's gate weights. ``noise`` and
+    ``weight`` come from least squares of the squared held-out residuals on 1 and the disagreement; ``factor`` is such
+    that 90 % of the held-out residuals are at most 1.645 sd.
     """
 
     noise: float
@@ -26,11 +27,11 @@ class PredictionScale:
 
     @classmethod
     def fit(cls, residuals: Floats, disagreement: Floats, sample_weight: Floats) -> Self:
-        """Calibrate on held-out residuals (n,) and their disagreement (n,)."""
+        """Calibrate on held-out residuals (n,) and the disagreement (n,) of the same rows."""
         from scipy.optimize import nnls  # noqa: PLC0415 - slow to import
 
         squares, root = residuals**2, np.sqrt(sample_weight)
-        cut = np.minimum(squares, np.quantile(squares, 0.99))  # a few huge errors must not decide the form
+        cut = np.minimum(squares, np.quantile(squares, 0.99))  # a few huge errors must not decide noise and weight
         unit = float(cut.mean()) or 1.0
         typical = float(disagreement.mean()) or 1.0
         design = np.column_stack([np.ones(len(cut)), disagreement / typical]) * root[:, None]

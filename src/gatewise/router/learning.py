@@ -16,14 +16,14 @@ from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, FittedList, gate_features, log_prior
 from gatewise.router.settings import MoESettings
 
-LEAST_ROWS = 2  # that a gate is fitted to
-PARTS = 5  # of the rows: the shares that predict a part are learned from the others
-MOST_LISTS = 10  # fits of the whole list; more splits than that are merged
+LEAST_ROWS = 2  # rows that a gate is fitted to, at least
+PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
+MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 
 
 @dataclass(frozen=True, eq=False)
 class RouterSample:
-    """What a router learns from: the gates' view of all n rows, the loss, sample weights, held-out forecasts."""
+    """The data that a router learns from: gate inputs, loss and weights of n rows, and the held-out forecasts."""
 
     inputs: Inputs
     loss: Loss
@@ -33,11 +33,11 @@ class RouterSample:
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
-    """What the aggregation of S candidates on n rows found.
+    """The result of AFTER over S candidates on n rows.
 
-    ``shares`` (S,) are the weights averaged over time and orders, ``online`` (n,) the one-step-ahead predictions
-    averaged over orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,) the state after all rows, which
-    no order changes.
+    ``shares`` (S,) are the weights averaged over time and over the random orders of the rows, ``online`` (n,) the
+    one-step-ahead predictions averaged over the orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,)
+    the log weights after all rows (the same for every order), and ``n_seen`` the number of rows.
     """
 
     shares: Floats
@@ -49,13 +49,13 @@ class Mixing:
 
 @dataclass(frozen=True, eq=False)
 class RouterFit:
-    """The list fitted on all held-out rows, its aggregation, and what both say of rows that were held out.
+    """The list ``final`` fitted on all held-out forecasts, its aggregation ``mixing``, and out-of-fold predictions.
 
-    ``rows`` (N,) are the rows that the aggregation used, more than once where they were held out more than once;
-    ``F`` (N, M) the experts' forecasts there, ``loss`` theirs. ``weights`` (N, M) is the gate, ``forecasts`` (N,) the
-    aggregate's forecasts, ``plain`` (N,) those of an aggregate without gates, all with gates and shares that were
-    learned from other parts of the rows, in time from earlier ones; ``stack`` (N,) is the convex stack's. There were
-    ``n_parts`` parts.
+    ``rows`` (N,) are the rows that the aggregation used; a row occurs as often as it was held out. ``F`` (N, M) are
+    the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
+    learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
+    ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate of single experts and stacks only; and
+    ``stack`` (N,), the convex stack's. ``n_parts`` is the number of parts.
     """
 
     final: FittedList
@@ -78,7 +78,10 @@ def learn(
     settings: MoESettings,
     seed: int,
 ) -> RouterFit:
-    """Fit the list on folds, aggregate its held-out forecasts, and fit it on all of them."""
+    """Learn a router: fit the list on folds, aggregate its held-out forecasts by AFTER, fit the list on all rows.
+
+    ``maps`` are the fitted features of every gate by its name, ``seed`` draws the orders of the rows.
+    """
     data = sample.held_out
     F, loss = data.F, sample.loss.part(data.rows)
     features = gate_features(maps, sample.inputs[data.rows], F)
@@ -118,7 +121,7 @@ def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders:
     """Aggregate forecasts (n, S) under the loss of their rows, in every one of the orders (`alg:scale_online`).
 
     A candidate's scale, where the loss has one, is its root mean squared error on all rows. The log density of row i
-    is multiplied by power_i: the sample weight, tempered.
+    is multiplied by power_i, the tempering rate times the sample weight.
 
     >>> from gatewise.losses import ResidualLoss
     >>> y = np.linspace(-1, 1, 50)
@@ -135,7 +138,10 @@ def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders:
 
 
 def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats) -> Mixing:
-    """The aggregation after more rows, in their order, with the scales as they are; ``online`` is for these rows."""
+    """Continue AFTER with more rows in the order given, with the scales that were calibrated before.
+
+    Arguments as in `mix`. ``shares`` is then the average over all rows, ``online`` (n,) is for the new rows only.
+    """
     n = len(forecasts)
     log_density = power[:, None] * loss.scaled(mixing.scale).log_density(forecasts)
     shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(n)])
@@ -154,7 +160,7 @@ class ListForecasts:
     orders: list[Indices]
 
     def shares(self, log_prior: Floats, kept: Indices) -> Floats:
-        """The shares (S,) that some of the entries lead to; the prior's where there are none."""
+        """The shares (S,) after AFTER on the entries ``kept`` only; the prior weights if ``kept`` is empty."""
         if len(kept) == 0 or not self.power[kept].any():
             return np.asarray(softmax(log_prior))
         place = np.full(len(self.forecasts), -1)
@@ -174,7 +180,10 @@ def _held_out_weights(
     features: Mapping[str, Floats],
     used: Indices,
 ) -> Floats:
-    """The gate of every entry (N, M): by the list that held it out, with the shares of the other parts."""
+    """The out-of-fold gate weights of every entry, (N, M).
+
+    The gates of an entry come from the list that was fitted without its fold, their shares from the other parts.
+    """
     weights = np.empty((len(used), len(lists[0][0].stack)))
     for entries, share in shares:
         for number in np.unique(fold[entries]):
@@ -184,9 +193,10 @@ def _held_out_weights(
 
 
 def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Indices, Indices]]:
-    """The entries to learn from and to predict, split by split; a split that leaves nothing to learn from goes.
+    """Pairs of entries, those to fit the list on and those to predict.
 
-    Where none is left, as with one held-out part or experts that came fitted, the entries are split anew.
+    Splits with fewer than LEAST_ROWS entries to fit on are left out. If no split remains, as with one held-out part
+    or with experts that were fitted before, the entries are divided at random into PARTS parts.
     """
     splits = [(known, out) for known, out in data.learners() if len(known) >= LEAST_ROWS and len(out)]
     if splits:
@@ -196,7 +206,7 @@ def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Indices, Indices]]:
 
 
 def _merged(splits: list[tuple[Indices, Indices]]) -> list[tuple[Indices, Indices]]:
-    """Many small splits as a few: each learns from what all of its members may learn from."""
+    """At most MOST_LISTS splits, made by joining neighbours; the entries to fit on are those common to all joined."""
     if len(splits) <= MOST_LISTS:
         return splits
     groups = [splits[j * len(splits) // MOST_LISTS : (j + 1) * len(splits) // MOST_LISTS] for j in range(MOST_LISTS)]
@@ -215,7 +225,7 @@ def _orders(times: Indices | None, n: int, count: int, seed: int) -> list[Indice
 
 
 def _others(rows: Indices, fold: Indices) -> list[tuple[Indices, Indices]]:
-    """(entries, entries of other rows) for every part; a row belongs to the part of its first fold."""
+    """For every part: its entries, and those of all other parts. A row belongs to the part of its first fold."""
     first = np.full(rows.max() + 1, fold.max() + 1)
     np.minimum.at(first, rows, fold)
     part = first[rows] % PARTS
@@ -223,7 +233,7 @@ def _others(rows: Indices, fold: Indices) -> list[tuple[Indices, Indices]]:
 
 
 def _earlier(fold: Indices) -> list[tuple[Indices, Indices]]:
-    """(entries, entries of earlier folds) for every fold."""
+    """For every fold: its entries, and the entries of earlier folds."""
     return [(np.flatnonzero(fold == j), np.flatnonzero(fold < j)) for j in np.unique(fold)]
 
 

@@ -1,4 +1,4 @@
-"""What of the practical router can be set."""
+"""The settings of `MoERegressor` beyond its constructor parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ class MoESettings:
     """The nested settings of `MoERegressor`; the defaults suit most tables.
 
     readout
-        "aggregate": the mean of all candidates' gates by their weights, the most accurate. "single": the one
+        "aggregate": the mean over all candidates by their shares, which is the most accurate. "single": the one
         candidate nearest to it.
     n_orders
         Random orders of the rows that the aggregation is averaged over. Rows in time keep their order.
@@ -21,18 +21,20 @@ class MoESettings:
         Standard deviations of the gates' coefficients, the path of penalties: 0.3 barely moves the weights of the
         global stack, 10 lets one expert take over within a standard deviation of an input.
     n_components
-        Gate inputs beyond that number are replaced by as many principal components.
+        If there are more gate inputs than this, they are replaced by this many principal components.
     fade
-        How far outside the data, in units of a column's range, a gate returns to the global stack.
+        The distance from the data, in units of a column's range, over which a gate returns to the convex stack: the
+        standard deviation of a Gaussian that multiplies its features.
     correct
-        Whether candidates with a shared linear correction are in the list: a ridge combination of the experts that is
-        always on beside the gate.
+        Whether the list also has candidates with a correction: a ridge combination of the experts, the same for all
+        rows, that is added to the gate's mixture.
     specialize
-        How often each routed expert is refitted with its gate weights as sample weights; it stops when held-out error
-        no longer falls.
+        The largest number of times that each routed expert is refitted with its gate weights as sample weights; the
+        refits stop when the held-out error no longer falls.
     rate
-        The power of the likelihood in the aggregation. 1 is AFTER itself. Held-out losses of candidates that share
-        experts and folds hold less news than as many independent ones; 0.2 did best on the development data.
+        The tempering: the power of the likelihood in the aggregation. 1 is AFTER itself. The held-out losses depend
+        on each other, because rows of one fold share the fitted experts, and so carry less information than as many
+        independent ones; 0.2 did best on the development data.
     noise
         The error density of the aggregation, as `gatewise.noise.as_noise` takes it.
     """

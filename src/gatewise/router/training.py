@@ -17,15 +17,15 @@ from gatewise.router.learning import learn, RouterFit, RouterSample
 from gatewise.router.settings import MoESettings
 
 ROUNDS = 4  # of backfitting, at most
-WORTH = 1e-3  # the share by which a round must lower the held-out error
-ALIKE = 1e-3  # of the error: forecasts closer than that are those of one expert
+WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
+ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is below this fraction of the error
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingTask:
     """All that training needs: the rows, the two pools, the splits and the gates to consider.
 
-    ``ks`` are the numbers of active experts to try, None for all, with every gate that has none of its own.
+    ``ks`` are the numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
     """
 
     X: Any
@@ -43,9 +43,10 @@ class TrainingTask:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Fitted experts and router. ``always`` (n,) is the shared experts' held-out part, ``error`` the held-out error.
+    """Fitted experts and router.
 
-    ``history`` lists the held-out error of every stage that was tried, in order.
+    ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
+    whole. ``history`` lists the held-out error of every stage that was tried, in order.
     """
 
     routed: list[Any]
@@ -57,7 +58,7 @@ class Trained:
 
 
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
-    """Learn the router for held-out forecasts of a target (n,)."""
+    """Learn the router from the routed experts' held-out forecasts of a target (n,)."""
     names = [name for name, _ in task.routed.experts]
     settings = task.settings
     gates = task.gates if len(names) > 1 else {}
@@ -70,7 +71,10 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
 
 
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
-    """The numbers of active experts to try with a gate: its own k, or those of the task that it can have."""
+    """The numbers of active experts to try with a gate: its own k if it has one, else ``ks``.
+
+    A gate that looks at the experts' forecasts is dense only, as it needs them all.
+    """
     own = getattr(gate, "k", None)
     if own is None:
         return [k for k in ks if k is None or not gate.needs_forecasts]
@@ -80,7 +84,10 @@ def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int |
 
 
 def train(task: TrainingTask) -> Trained:
-    """One stage; then backfitting if there are shared experts, then specialization, each as long as it helps."""
+    """Fit experts and router; then backfit if there are shared experts, then specialize.
+
+    Backfitting and specialization repeat the fit of everything; each stops when the held-out error no longer falls.
+    """
     best = _stage(task, np.zeros(len(task.y)), None)
     if task.shared.experts:
         for _ in range(ROUNDS - 1):
@@ -96,7 +103,7 @@ def train(task: TrainingTask) -> Trained:
 
 
 def use_as_they_are(task: TrainingTask) -> Trained:
-    """A router over experts that came fitted: every row is new to them."""
+    """Learn a router over experts that were fitted before (cv="prefit"), taking no row to be among those they saw."""
     if task.settings.specialize:
         raise ValueError("settings.specialize refits experts, but cv='prefit' says to leave them as they are")
     n = len(task.y)
@@ -112,7 +119,11 @@ def use_as_they_are(task: TrainingTask) -> Trained:
 
 
 def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> Trained:
-    """Shared experts fitted to what the routed ones leave, routed ones to what the shared leave, then the router."""
+    """One round of backfitting: fit shared experts to y - routed_part, routed ones to the residuals, then the router.
+
+    ``routed_part`` (n,) is the prediction of the routed experts in the round before; ``weights`` (n, M), if given,
+    are the sample weights of every routed expert.
+    """
     n = len(task.y)
     always = np.zeros(n)
     shared: list[Any] = []
@@ -128,23 +139,24 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
 
 
 def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
-    """What the routed experts say of every row, (n,), held out."""
+    """The held-out prediction of the routed experts under their router, (n,)."""
     part = np.zeros(len(task.y))
     part[trained.fit.rows] = trained.fit.forecasts
     return part
 
 
 def _compare(old: Trained, new: Trained) -> tuple[bool, Trained]:
-    """Whether the new stage is worth it, and the one to keep."""
+    """Whether the new round lowers the held-out error by more than WORTH, and the round to keep."""
     history = (*old.history, new.error)
     better = new.error < (1.0 - WORTH) * old.error
     return better, replace(new if better else old, history=history)
 
 
 def _specialist_weights(task: TrainingTask, trained: Trained, first: bool) -> Floats:
-    """The sample weight of every row in the refit of every expert, (n, M): its gate weight there.
+    """The sample weights for the refit of every expert, (n, M): its gate weight at every row.
 
-    Experts that are alike at first have gate weights that say nothing: each is then given a cluster of rows.
+    Before the first refit experts may be alike, and then their gate weights are arbitrary: in that case the rows are
+    clustered by k-means and expert m gets large weights on cluster m.
     """
     fit, n = trained.fit, len(task.y)
     M = fit.F.shape[1]

@@ -1,4 +1,4 @@
-"""Does gating pay? What the aggregation found, with the gain over the global stack and its interval."""
+"""Does gating pay? The verdict of the aggregation, with the gain over the convex stack and its interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from gatewise.router.candidates import Candidate, Kind
 from gatewise.stats import Interval, mean_and_error, student_interval
 
 LEVEL = 0.95
-TEST_SHARE = 0.5  # rows of the test set that the interval speaks of, over the rows that it was learned from
+TEST_SHARE = 0.5  # the interval is for the gain on a test set with this many rows per held-out row
 ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test at this level
 
 
@@ -21,17 +21,17 @@ class Verdict:
     """What a fit found: a single expert, a global stack or a gate.
 
     kind, name, k, corrected
-        What was found; the expert's name, the kind of stack or the gate's class; for a gate how many experts it
-        activates, None for all; and whether a shared linear correction goes with it.
+        Of the candidate that was found: "single", "stack" or "gate"; the name of the expert, the stack or the gate;
+        for a gate the number of active experts, None for all; and whether it has a correction.
     weights
-        The aggregation weight behind each kind, with sum one.
+        The sum of the candidates' shares by kind, with sum one.
     gain
-        The share of the stack's mean squared error that the aggregate saves, as measured on held-out rows, with an
-        interval for the gain on a test set of half as many rows (95 %).
+        The fraction of the convex stack's mean squared error that the aggregate saves on held-out rows, with a 95 %
+        interval for the gain on a test set of half as many rows.
     p_value
         Of the one-sided test that gates add nothing to the plain answers, single experts and stacks.
     candidate
-        The candidate with the largest weight among the kind that was found.
+        The candidate with the largest share among those of the kind that was found.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class Verdict:
         return f"{self.describe()}; gain over the stack {100 * self.gain.value:+.1f} % ({low} to {high})"
 
     def describe(self) -> str:
-        """The finding in a few words."""
+        """The verdict in a few words, such as "gate: linear, all experts active"."""
         extra = ", with a linear correction" if self.corrected else ""
         if self.kind == "single":
             return f"do not gate: {self.name} alone"
@@ -66,7 +66,7 @@ class Verdict:
 class HeldOutLosses:
     """Squared errors (n,) of held-out rows: of the aggregate, of one without gates, and of the convex stack.
 
-    ``n_parts`` is the number of parts that were held out: losses in one part share the fits that made them.
+    ``n_parts`` is the number of parts that were held out; the losses of one part come from the same fit.
     """
 
     aggregate: Floats
@@ -79,8 +79,8 @@ class HeldOutLosses:
 def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: HeldOutLosses) -> Verdict:
     """The verdict from the shares (S,) and the held-out losses.
 
-    A gate is named only if the aggregate beats an aggregate of the plain answers beyond chance; otherwise the single
-    experts and the stacks are compared by their weight.
+    The verdict is a gate only if the aggregate beats an aggregate of single experts and stacks by a test at level
+    ALPHA; otherwise it is whichever of single experts and stacks has the larger sum of shares.
     """
     weight = losses.sample_weight
     gain = gain_interval(losses.aggregate, losses.stack, weight, losses.n_parts)
@@ -98,11 +98,12 @@ def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: Hel
 
 
 def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n_parts: int) -> Interval:
-    """The relative gain over the stack, with an interval for a test set of half as many rows.
+    """The relative gain over the stack, with an interval for the gain on a test set of half as many rows.
 
-    With differences D_i = stack's loss - own loss of mean D and standard error s, the mean of another n / 2 of them
-    differs from D by sqrt(3) s: D +- t sqrt(3) s, all over the stack's mean loss. t has n_parts - 1 degrees of
-    freedom, as the losses of a part come from one fit.
+    The differences D_i = (stack's loss - own loss) have mean D and standard error s. The mean over another n / 2 rows
+    differs from D with standard deviation sqrt(1 + 2) s, so the interval is D +- t sqrt(3) s. All is divided by the
+    stack's mean loss. The Student quantile t has n_parts - 1 degrees of freedom, as the losses of a part come from
+    one fit.
 
     >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3), n_parts=3)
     >>> [round(number, 2) for number in gain]
@@ -117,7 +118,7 @@ def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n
 
 
 def no_gain_p_value(losses: Floats, other_losses: Floats, sample_weight: Floats) -> float:
-    """One-sided p-value of the null that these losses are not smaller in the mean."""
+    """One-sided p-value of the null hypothesis that the mean of ``losses`` is not below that of ``other_losses``."""
     if len(losses) < 2:
         return 1.0
     mean, error = mean_and_error(other_losses - losses, sample_weight)

@@ -64,9 +64,11 @@ def segments_of(
 
 
 def best_cuts(segments: Segments, shared: Floats) -> Cuts | None:
-    """The best partition for given shared coefficients b, exactly; None where no partition is feasible.
+    """The partition of the bins into J regions with the least residual sum of squares, at given shared coefficients.
 
-    V_j(b) = min_a V_{j-1}(a - 1) + cost_j(a, b), cost_j(a, b) = ||F_j(a, b) (-b, 1)||^2.
+    Dynamic programming: V_j(e) = min_a V_{j-1}(a - 1) + cost_j(a, e) is the least sum for the bins 0..e cut into the
+    first j regions, where region j is the bins a..e and cost_j(a, e) = ||F_j[a, e] (-shared, 1)||^2 (see `Segments`).
+    None where no partition leaves every region with rows enough.
     """
     direction = np.append(-shared, 1.0)
     best, back = None, []

@@ -17,7 +17,7 @@ RANK_TOLERANCE = 1e-10
 
 
 class Factor(NamedTuple):
-    """A rank-revealing factorization A[:, kept] / scale[kept] = q r, of the columns that counted."""
+    """A rank-revealing factorization A[:, kept] / scale[kept] = q r, of columns that are linearly independent."""
 
     q: Floats  # (n, r)
     r: Floats  # (r, r)
@@ -25,7 +25,7 @@ class Factor(NamedTuple):
     scale: Floats  # (p,)
 
     def solve(self, y: Floats) -> Floats:
-        """The least-squares coefficients, (p,); columns that did not count get 0."""
+        """The least-squares coefficients, (p,); columns that were not kept get 0."""
         coefficients = np.zeros(len(self.scale))
         coefficients[self.kept] = solve_triangular(self.r, self.q.T @ y) / self.scale[self.kept]
         return coefficients
@@ -38,7 +38,9 @@ class Factor(NamedTuple):
 
 
 def factorize(A: Floats, scale: Floats | None = None) -> Factor:
-    """QR with column pivoting of A (n, p); a column with less than 1e-10 of its ``scale`` left does not count.
+    """QR with column pivoting of A (n, p), where columns that are linear combinations of others are not kept.
+
+    A column is not kept if less than 1e-10 of its ``scale`` (its length unless given) is orthogonal to those kept.
 
     >>> len(factorize(np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]])).kept)
     1
@@ -73,15 +75,17 @@ class AdditiveFit(NamedTuple):
 
 
 def joint_fit(problem: AdditiveProblem, ridge: tuple[float, float] = (0.0, 0.0)) -> AdditiveFit:
-    """Least squares over the additive class, `prop:supp-joint-shared-upper`.
+    """Shared coefficients b and the coefficients a_j of every region in one least-squares fit.
 
-    min ||y - S b - sum_j 1_j R_j a_j||^2 + n ridge[0] ||b||^2 + n ridge[1] sum_j ||a_j||^2, constant columns free.
+    min ||y - S b - sum_j 1_j R_j a_j||^2 + n ridge[0] ||b||^2 + n ridge[1] sum_j ||a_j||^2, where the coefficients of
+    constant columns are not penalised (`prop:supp-joint-shared-upper`). A shared column that is a combination of
+    routed ones gets the coefficient 0 and is listed in ``dropped``: in the example, the shared column of ones.
 
     >>> x = np.arange(6.0)
     >>> rows = (np.arange(3), np.arange(3, 6))
     >>> ones = (np.ones((3, 1)), np.ones((3, 1)))
     >>> fit = joint_fit(AdditiveProblem(np.column_stack([x, np.ones(6)]), ones, rows, 2 * x + 5 * (x > 2)))
-    >>> fit.shared.round(9) + 0.0, [a.round(9).tolist() for a in fit.routed], fit.dropped  # the routed ones carry 1
+    >>> fit.shared.round(9) + 0.0, [a.round(9).tolist() for a in fit.routed], fit.dropped
     (array([2., 0.]), [[0.0], [5.0]], (1,))
     """
     n = len(problem.y)
@@ -135,7 +139,10 @@ def off_routed(A: Floats, factors: Sequence[Factor], rows: Sequence[Indices]) ->
 
 
 def penalized(problem: AdditiveProblem, ridge: tuple[float, float]) -> AdditiveProblem:
-    """The ridge penalties as further rows: sqrt(n ridge) times the identity against 0; constant columns are free."""
+    """The problem with the ridge penalties as further rows: sqrt(n ridge) times the identity, with response 0.
+
+    The coefficients of constant columns are not penalised.
+    """
     if ridge == (0.0, 0.0):
         return problem
     n, (low_s, low_r) = len(problem.y), ridge

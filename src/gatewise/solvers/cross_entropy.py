@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gatewise.arrays import Floats
 
 EPS = float(np.finfo(float).eps)
-RIDGE = 1e-13  # of a Hessian with unit diagonal: a flat direction stays where it is
+RIDGE = 1e-13  # added to a Hessian with unit diagonal: along a flat direction the step is then zero
 ARMIJO = 1e-4
 MAX_HALVINGS = 50
 
@@ -51,7 +51,9 @@ def cross_entropy(theta: Floats, features: Floats, labels: Floats) -> tuple[floa
 
 
 def box_gap(gradient: Floats, theta: Floats, radius: float) -> float:
-    """The Frank-Wolfe gap max_u <gradient, theta - u> over |u| <= radius: a bound on what is left to gain.
+    """The Frank-Wolfe gap max_u <gradient, theta - u> over |u_ij| <= radius.
+
+    A convex function at theta exceeds its minimum over the box by at most this.
 
     >>> box_gap(np.array([[1.0, -2.0]]), np.array([[-3.0, 2.0]]), radius=3.0)
     2.0
@@ -70,7 +72,7 @@ def minimise_cross_entropy(
     >>> minimise_cross_entropy(np.ones((2, 1)), labels, radius=5.0, tol=1e-10, max_iter=50).theta.round(6)
     array([[1.386294]])
     """
-    # Below this the gradient, a mean of n terms, is rounding.
+    # A smaller gap cannot be told from rounding errors in the gradient, a mean of n terms.
     tol = max(tol, 16 * EPS * radius * (labels.shape[1] - 1) * float(np.abs(features).mean(axis=0).sum()))
     point, n_iter = _minimise(features, labels, radius, tol, max_iter)
     if point.gap > tol:
@@ -103,7 +105,7 @@ def _hessian(theta: Floats, features: Floats) -> Floats:
 
 
 def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_iter: int) -> tuple[_Point, int]:
-    """Newton's method on the coordinates that no bound holds back, projected onto the box."""
+    """Projected Newton method from theta = 0, with halved steps: the point of least gap, and the number of steps."""
 
     def at(theta: Floats) -> _Point:
         value, gradient = cross_entropy(theta, features, labels)
@@ -118,7 +120,7 @@ def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_i
         for _ in range(MAX_HALVINGS):
             trial = at(np.clip(point.theta + length * direction, -radius, radius))
             promised = float(np.vdot(point.gradient, trial.theta - point.theta))
-            # The last steps gain less than the loss can show: there, not to lose is enough.
+            # Near the minimum the decrease is below the rounding error of the loss; then it only must not rise.
             if trial.value <= point.value + ARMIJO * promised + 4 * EPS * abs(point.value):
                 break
             length /= 2
@@ -130,7 +132,7 @@ def _minimise(features: Floats, labels: Floats, radius: float, tol: float, max_i
 
 
 def _newton_direction(point: _Point, hessian: Floats, radius: float) -> Floats:
-    """Newton's step in the free coordinates, zero in those that the gradient presses against the box."""
+    """Newton's step in the free coordinates; 0 in those at a bound where the loss falls towards the outside."""
     pressed = (np.abs(point.theta) >= radius) & (point.gradient * point.theta < 0)
     free = np.flatnonzero(~pressed)
     matrix = hessian[np.ix_(free, free)]

@@ -1,9 +1,9 @@
 """Convex quadratic programs over a product of simplices, by a primal-dual interior-point method.
 
-The M x C unknowns theta hold one simplex vector per column. A Newton step keeps the sum of every column,
-so one weight per column is eliminated, the largest, and what is left is a Cholesky factorisation with C (M-1)
-unknowns. The number of steps hardly grows with the size, and the quadratic may have any rank: where a minimum
-is not unique, the path tends to the analytic centre of the minimisers.
+The unknown theta (M, C) has one simplex vector per column. A Newton step keeps the sum of every column, so the
+largest weight of each column is eliminated, and the step is a Cholesky factorisation with C (M-1) unknowns. The
+number of steps hardly grows with the size, and the quadratic may have any rank: where the minimum is not unique, the
+central path tends to the analytic centre of the minimisers.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,11 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 
 from gatewise.arrays import Floats, Indices
 
-# Of the trace, the first that gives a factor: where the quadratic is flat and the barrier weak, rounding can
-# make the Newton matrix indefinite. A ridge bends the step and not its goal.
+# Where the quadratic is flat and the barrier weak, rounding can make the Newton matrix indefinite. A ridge is added
+# to it: the first of these multiples of the trace with which the factorisation succeeds. It changes the steps, but
+# not the solution that they converge to.
 RIDGES = (1e-15, 1e-13, 1e-11)
-PATIENCE = 5  # steps without a smaller gap
+PATIENCE = 5  # the solver stops after so many steps without a smaller gap
 
 
 class QuadraticObjective(NamedTuple):
@@ -36,14 +37,17 @@ class CentralPoint(NamedTuple):
 
 
 class _Newton(NamedTuple):
-    """The factor of the Newton matrix, and the places in theta of its unknowns and of what they replace."""
+    """The Cholesky factor of the Newton matrix.
+
+    ``free`` are the places of its unknowns in the flattened theta, ``reference`` those of the eliminated weights.
+    """
 
     factor: Floats  # (C (M-1), C (M-1))
     free: Indices  # (C, M-1)
     reference: Indices  # (C,)
 
     def solve(self, right: Floats) -> Floats:
-        """The change of theta, each column with sum zero, for the right-hand side (M, C)."""
+        """The Newton step (M, C), each column with sum zero, for the right-hand side (M, C)."""
         reduced = right.ravel()[self.free] - right.ravel()[self.reference][:, None]
         change = dpotrs(self.factor, reduced.ravel(), lower=0)[0].reshape(reduced.shape)
         out = np.empty(right.size)
@@ -64,7 +68,9 @@ def simplex_gap(gradient: Floats, theta: Floats) -> Floats:
 
 
 def init(problem: QuadraticObjective) -> CentralPoint:
-    """Equal weights, and multipliers that are positive and feasible: the gradient, raised by column."""
+    """Starting point: equal weights, and as multipliers the gradient plus a constant per column, so that they are
+    positive and dual feasible.
+    """
     theta = np.full(problem.linear.shape, 1.0 / len(problem.linear))
     gradient = gradient_at(problem, theta)
     above = gradient - gradient.min(axis=0)
@@ -98,8 +104,8 @@ def step(problem: QuadraticObjective, state: CentralPoint) -> CentralPoint | Non
     mean = float(np.vdot(theta, dual)) / theta.size
     ahead = float(np.vdot(theta + reach * d_theta, dual + reach * d_dual)) / theta.size
     d_theta, d_dual = direction((ahead / mean) ** 3 * mean - d_theta * d_dual)
-    # Theta and multipliers move by one common length, as the quadratic ties them, and closer to the border
-    # when the predictor finds the end in sight: the last steps then gain more than a fixed factor.
+    # Theta and multipliers move by one common step length, since the quadratic couples them. The step goes the closer
+    # to the boundary the more the predictor reduces the gap: the last steps then converge faster than linearly.
     inside = max(0.995, 1.0 - ahead / mean)
     length = min(1.0, inside * min(_reach(theta, d_theta), _reach(dual, d_dual)))
     theta = theta + length * d_theta
@@ -126,10 +132,10 @@ def run(problem: QuadraticObjective, rtol: float, atol: float, max_iter: int) ->
 
 
 def _newton(problem: QuadraticObjective, barrier: Floats, largest: Indices) -> _Newton | None:
-    """hessian + diag(barrier) on the vectors whose columns have sum zero.
+    """The factor of hessian + diag(barrier) on the directions whose columns have sum zero; None if there is none.
 
-    The weight that is eliminated has the least barrier of its column. The others keep theirs on the diagonal,
-    where numbers of very different size do no harm; any other basis would mix them.
+    In each column the weight with the smallest barrier term (the ``largest`` weight) is eliminated. The other barrier
+    terms, which differ by many orders of magnitude, then stay on the diagonal, where that does no harm.
     """
     M, C = barrier.shape
     columns = np.arange(C)
@@ -149,12 +155,12 @@ def _newton(problem: QuadraticObjective, barrier: Floats, largest: Indices) -> _
 
 
 def _eliminate(hessian: Floats, free: Indices, reference: Indices) -> Floats:
-    """The hessian in the free coordinates, each of which moves its reference the other way."""
+    """The Hessian in the free coordinates, where a step changes the eliminated weight by the opposite amount."""
     rows = hessian[free] - hessian[reference]
     return np.take(rows, free, axis=1) - np.take(rows, reference, axis=1)
 
 
 def _reach(point: Floats, direction: Floats) -> float:
-    """How far point + t direction stays positive."""
+    """The largest t such that point + t direction is not negative; infinite if no entry falls."""
     fastest = float((-direction / point).max())
     return 1.0 / fastest if fastest > 0.0 else np.inf

@@ -1,6 +1,6 @@
 """Least squares over the parameters of a dense softmax gate in a box, by local descent from many starts.
 
-The problem is not convex. What many starts agree on is the best evidence that the minimum was found.
+The problem is not convex. That many starts end in the same optimum is the best evidence that it is the minimum.
 """
 
 from typing import NamedTuple
@@ -16,11 +16,12 @@ SAME = 1e-6  # optima whose errors differ by less, relative to the responses' va
 
 
 class LeastSquares(NamedTuple):
-    """theta (M-1, p) with the smallest mean squared error found, and what the other starts led to.
+    """theta (M-1, p) with the smallest mean squared error found, and the local optima that all starts led to.
 
     ``optima`` (L, M-1, p) are the distinct local optima, best first, with errors ``mses`` (L,) and the number of
     starts that ended in each, ``hits`` (L,); ``gap`` is the second error minus the first, infinite when there is
-    but one optimum. Optima are told apart by their errors: parameters of one predictor may differ.
+    only one optimum. Two optima count as distinct if their errors differ: different parameters may give the same
+    gate.
     """
 
     theta: Floats
@@ -75,7 +76,7 @@ def descend(start: Floats, features: Floats, y: Floats, F: Floats, radius: float
 
 
 def _summary(thetas: Floats, mses: Floats, variation: float) -> LeastSquares:
-    """Distinct optima, best first, of ends thetas (L, M-1, p) with errors mses (L,); variation: the variance of y."""
+    """The summary of L searches that ended in thetas (L, M-1, p) with errors mses (L,); variation: variance of y."""
     if not np.isfinite(mses).all():
         raise ValueError("the squared error is not finite: rescale X, y or the experts' predictions")
     order = np.argsort(mses, kind="stable")

@@ -13,18 +13,18 @@ from gatewise.solvers.interior_point import QuadraticObjective, simplex_gap
 
 TOLERANCE, MAX_ITER = 1e-10, 100
 MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
-BLOCK_NUMBERS = 2**22  # of the design held at a time: 32 MiB
+BLOCK_NUMBERS = 2**22  # entries of the design that are held at a time: 32 MiB
 LARGEST = 1e150
-AHEAD = 1e-2  # the solver goes that far below tol, so that weights set to exact zeros stay within it
-VANISHING = 1e-9  # a weight that the end of the path makes zero
-FLOOR = 1e-3  # of the data's own scale: a gap is not measured against an objective below that
+AHEAD = 1e-2  # the solver aims at this times tol, so that the gap stays below tol when tiny weights are set to zero
+VANISHING = 1e-9  # a smaller weight is set to zero
+FLOOR = 1e-3  # the relative gap divides by the objective, or by this times the scale of the data if that is larger
 
 
 class SimplexFit(NamedTuple):
     """A minimiser with its certificate: objective - gap <= the minimum <= objective.
 
-    ``relative_gap`` is the gap over the objective, or, if that is larger, over a thousandth of the mean square of
-    experts and response about the mean expert: an almost perfect fit need not be known to ten digits.
+    ``relative_gap`` is the gap divided by the objective, or by FLOOR times the mean square of the experts and the
+    response about the mean expert if that is larger: an almost perfect fit need not be accurate to ten digits.
     """
 
     theta: Floats  # (M, C)
@@ -36,7 +36,10 @@ class SimplexFit(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """The rows, centred and in a unit of their own: residual = target - sum_m weights_m experts_m."""
+    """The rows, centred at the mean expert and divided by ``unit``: residual = target - sum_m weights_m experts_m.
+
+    ``shares`` are the sample weights, normalised; ``scale`` is the mean square that `SimplexFit` describes.
+    """
 
     features: Floats  # (n, C)
     experts: Floats  # (n, M), each row with mean zero
@@ -90,12 +93,12 @@ def convex_stack(F: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = N
 
 
 def checked_stack(F: Floats, y: Floats, shares: Floats) -> SimplexFit:
-    """`convex_stack` of arrays that were checked before; shares (n,) are the weights of the rows, with sum one."""
+    """`convex_stack` of arrays that were checked before; ``shares`` (n,) are the sample weights, with sum one."""
     return _solve(np.ones((len(F), 1)), F, y, shares, TOLERANCE, MAX_ITER)
 
 
 def _solve(features: Floats, F: Floats, y: Floats, shares: Floats, tol: float, max_iter: int) -> SimplexFit:
-    """The fit for finite arrays features (n, C), F (n, M), y (n,) and shares (n,) with sum one."""
+    """The fit for finite arrays features (n, C), F (n, M), y (n,) and sample weights ``shares`` (n,) with sum one."""
     problem = _prepare(features, F, y, shares)
     if not problem.experts.any():  # one expert, or all of them agree: any weights do
         return _certify(problem, np.ones(problem.shape)[None], tol, 0)[0]
@@ -130,10 +133,11 @@ def _prepare(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem
 
 
 def _centred(features: Floats, F: Floats, y: Floats, shares: Floats) -> _Problem:
-    """Moves the mean expert into the response, so that the fit does not see a constant that they share.
+    """The problem with the mean of the experts subtracted from every expert and, accordingly, from the response.
 
-    The weights of a row have sum features.sum(axis=1), whatever theta is. The first expert goes before the
-    mean does, for experts that agree to be zero to the last bit.
+    A part that all experts have in common then causes no rounding errors. This is allowed because the weights of a
+    row have sum features.sum(axis=1) for every theta. The first expert is subtracted before the mean, so that experts
+    which agree become exactly zero.
     """
     sums, first = features.sum(axis=1), F[:, 0]
     experts = F - first[:, None]
@@ -161,13 +165,16 @@ def _quadratic(problem: _Problem) -> QuadraticObjective:
 
 
 def _best(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
-    """Theta with its certificate; with exact zeros in the place of tiny weights if that is as good."""
+    """The fit at theta, with weights below VANISHING set to zero if the gap then is no larger or within ``tol``."""
     inner, face = _certify(problem, np.stack([theta, np.where(theta < VANISHING, 0.0, theta)]), tol, n_iter)
     return face if face.converged or face.gap <= inner.gap else inner
 
 
 def _certify(problem: _Problem, thetas: Floats, tol: float, n_iter: int) -> list[SimplexFit]:
-    """Objective and gap of thetas (J, M, C), columns scaled to sum one, from the rows themselves."""
+    """The fits at thetas (J, M, C), columns scaled to sum one: objective and gap are computed from the rows.
+
+    They do not depend on the solver's own arithmetic, and so certify its result.
+    """
     thetas = thetas / thetas.sum(axis=1, keepdims=True)
     fitted = np.einsum("jim,im->ji", problem.features @ thetas.swapaxes(1, 2), problem.experts)
     residuals = problem.target - fitted

@@ -1,4 +1,4 @@
-"""Softmax gates about a reference, fitted by a penalised loss along a path of penalties; and constant weights."""
+"""Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,9 +11,9 @@ from gatewise.arrays import Floats
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.solvers.simplex_least_squares import checked_stack
 
-TOLERANCE = 0.005  # the objective is a log likelihood: steps that gain less evidence than that are not worth taking
+TOLERANCE = 0.005  # the solver stops when a step lowers the objective, a negative log likelihood, by less than this
 MAX_ITER = 25
-FIRST_RADIUS = 5.0  # of the region in which the quadratic model is trusted
+FIRST_RADIUS = 5.0  # the first radius of the trust region
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
 
 
@@ -25,7 +25,7 @@ class GatePath(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """The objective at a parameter, with what its derivatives need."""
+    """The value of the objective at a parameter, and the arrays that its gradient and Hessian are computed from."""
 
     value: float
     weights: Floats  # (n, M)
@@ -93,9 +93,10 @@ class _PathProblem(NamedTuple):
 
 
 class PathRequest(NamedTuple):
-    """One path: features (n, p) that scores multiply, the spreads of their coefficients, and columns always on.
+    """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
 
-    ``linear`` (n, q) are those columns, with coefficients of the spread ``linear_spread``; None for no such part.
+    ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
+    ``linear_spread``; None for no such part.
     """
 
     features: Floats
@@ -107,10 +108,10 @@ class PathRequest(NamedTuple):
 def gate_paths(
     requests: Sequence[PathRequest], F: Floats, loss: Loss, reference: Floats, sample_weight: Floats | None = None
 ) -> list[GatePath]:
-    """For every request gates of every spread, from the smallest on, each started at the one before.
+    """For every request, one gate for every spread; each fit starts at the solution for the next smaller spread.
 
-    A gate is softmax(log reference + features . theta_m), so theta = 0 is the ``reference`` (M,), a simplex vector
-    with positive entries. With the experts' F (n, M), the loss phi at these rows and the columns that are always on,
+    A gate is softmax(log reference + features . theta_m), so theta = 0 gives the ``reference`` (M,), a simplex vector
+    with positive entries. With the experts' F (n, M), the loss phi at these rows and the columns of the linear part,
     each solution minimises
 
         sum_i phi_i(sum_m g_m(x_i; theta) F_im + linear_i . b)
@@ -128,7 +129,7 @@ def gate_paths(
     weight = np.ones(len(F)) if sample_weight is None else sample_weight
     quadratic = loss.quadratic()
     exact = None if quadratic is None else (quadratic[0], weight / quadratic[1])
-    solvable = bool(loss.slope(F @ reference).any())  # else no change of the weights can help
+    solvable = bool(loss.slope(F @ reference).any())  # if not, the reference is a stationary point already
     return [_path(request, F, loss, reference, weight, exact, solvable) for request in requests]
 
 
@@ -179,7 +180,7 @@ def _minimise(problem: _PathProblem, theta: Floats) -> Floats:
     def at(theta: Floats) -> _Point:
         key = theta.tobytes()
         if key not in kept:
-            kept.clear()  # the solver asks for value, gradient and Hessian at one point in a row
+            kept.clear()  # the solver asks for value, gradient and Hessian at the same point, one after the other
             kept[key] = problem.at(theta)
         return kept[key]
 
@@ -195,7 +196,7 @@ def _minimise(problem: _PathProblem, theta: Floats) -> Floats:
     last: list[Any] = [theta, value(theta)]
 
     def stop_when_little_is_left(theta: Floats) -> None:
-        if (theta == last[0]).all():  # the step was rejected: that says nothing
+        if (theta == last[0]).all():  # the step was rejected: that does not mean that the minimum is reached
             return
         before, last[:] = last[1], [theta.copy(), value(theta)]
         if before - last[1] < TOLERANCE:

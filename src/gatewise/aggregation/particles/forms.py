@@ -17,7 +17,7 @@ BLOCK_NUMBERS = 2**20
 
 
 class ParticleRows(NamedTuple):
-    """Observations: X (n, d), what the form computes from X (n, p), responses y (n,), expert predictions F (n, M)."""
+    """Observations: X (n, d), inputs (n, p) as `Form.rows` computes them, responses y (n,), predictions F (n, M)."""
 
     X: Floats
     inputs: Floats
@@ -47,7 +47,10 @@ class Form(Protocol):
         ...
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
-        """Observations with what this form computes from X (n, d) once for all candidates; y (n,), F (n, M)."""
+        """Bundle X (n, d), y (n,) and F (n, M) with ``inputs`` (n, p), the features that all candidates share.
+
+        They are computed from X (and F) once and not for every candidate: the gate's features, say.
+        """
         ...
 
     def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:

@@ -30,9 +30,10 @@ BAND = 0.1  # a row whose two largest weights differ by less lies at a border be
 
 @dataclass(frozen=True)
 class ActiveExperts:
-    """The gate cut to its k largest weights: its error, and by how much its mean squared error exceeds that of k = M.
+    """The gate with only the k largest weights of every row, scaled to sum one: its root mean squared error ``rmse``.
 
-    ``excess`` is a share of the latter, with a 95 % interval.
+    ``excess`` is how much its mean squared error exceeds that of the full gate, k = M, as a fraction of the latter,
+    with a 95 % interval.
     """
 
     k: int
@@ -44,8 +45,8 @@ class ActiveExperts:
 class LeadMargins:
     """The lead of each row's expert of largest weight: its weight less the second largest, ``margins`` (n,).
 
-    ``share`` is that of the rows at a border between experts, whose margin is below `BAND`; ``rmse_band`` is the
-    error on these rows and ``rmse_rest`` that on the others.
+    Rows whose margin is below `BAND` lie at a border between experts: ``share`` is the fraction of such rows,
+    ``rmse_band`` the root mean squared error on them and ``rmse_rest`` that on all others.
     """
 
     margins: Floats
@@ -65,7 +66,7 @@ class CandidateWeight:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """All that the page shows: see the classes of the parts."""
+    """Every number that the page shows; the classes of the fields describe them."""
 
     target: str
     rows: ScoredRows
@@ -137,7 +138,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
 
 
 def active_experts(rows: ScoredRows) -> tuple[ActiveExperts, ...]:
-    """The error of the gate cut to its k largest weights, scaled to sum one, for k = 1, ..., M."""
+    """The error of the gate when every row keeps its k largest weights, scaled to sum one, for k = 1, ..., M."""
     M = len(rows.names)
     order = np.argsort(-rows.weights, axis=1, kind="stable")
     losses = []

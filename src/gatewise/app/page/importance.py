@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from gatewise.app.models.tables import ColumnKind, Kind
 from gatewise.arrays import Floats
 
-SHUFFLED_ROWS = 300  # that importance is computed on
-SHOWN = 4  # important columns, at most
-LEAST_MOVED = 0.01  # the share of weight that an important column moves
-STEPS = 33  # values of a column of numbers
-MAP_ROWS = 12  # that the map's other columns are taken from
+SHUFFLED_ROWS = 300  # rows that importance is computed on
+SHOWN = 4  # important columns that are plotted, at most
+LEAST_MOVED = 0.01  # a column is important if shuffling it moves at least this fraction of the weight
+STEPS = 33  # values at which a column of numbers is plotted
+MAP_ROWS = 12  # rows that a map averages over, for the values of the other columns
 PROFILE_ROWS = 40  # the same for a profile
-LEVELS = 8  # categories of a column of text
-TAILS = (0.01, 0.99)  # quantiles that the values of a column of numbers lie between
+LEVELS = 8  # categories at which a column of text is plotted
+TAILS = (0.01, 0.99)  # the values of a column of numbers lie between these quantiles
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnImportance:
-    """The permutation importance of a column: the mean share of weight that shuffling it moves between experts."""
+    """The permutation importance of a column: the mean fraction of weight that shuffling it moves between experts."""
 
     column: ColumnKind
     weight_moved: float
@@ -30,7 +30,7 @@ class ColumnImportance:
 
 @dataclass(frozen=True, eq=False)
 class PlotAxis:
-    """Values of a column to look at: numbers in steps, or the most frequent categories."""
+    """The values of a column at which a plot shows the gate: numbers in steps, or the most frequent categories."""
 
     name: str
     kind: Kind
@@ -39,7 +39,7 @@ class PlotAxis:
 
 @dataclass(frozen=True, eq=False)
 class WeightProfile:
-    """Mean weights (g, M) of the gate at the values (g,) of one column, over rows that keep their other columns."""
+    """Partial dependence: mean weights (g, M) of the gate when one column is set to each of g values in all rows."""
 
     axis: PlotAxis
     weights: Floats
@@ -47,7 +47,7 @@ class WeightProfile:
 
 @dataclass(frozen=True, eq=False)
 class RegionPlot:
-    """Mean weights (h, g, M) over the values of two columns, ``x`` (g,) and ``y`` (h,)."""
+    """Partial dependence on two columns: mean weights (h, g, M) at the values of ``x`` (g,) and ``y`` (h,)."""
 
     x: PlotAxis
     y: PlotAxis
@@ -73,7 +73,7 @@ def column_importance(model: Any, X: Any, columns: Sequence[ColumnKind], seed: i
 
 
 def important_columns(found: Sequence[ColumnImportance]) -> list[ColumnImportance]:
-    """The first few of the columns in the order of importance, as far as they move the weights at all."""
+    """The SHOWN most important columns, without those that move less than LEAST_MOVED of the weight."""
     return [one for one in found[:SHOWN] if one.weight_moved >= LEAST_MOVED]
 
 

@@ -1,4 +1,4 @@
-"""HTML from Python. All text is escaped, except for what these functions made themselves."""
+"""HTML from Python. All text is escaped, except for markup that these functions made themselves."""
 
 from html import escape
 from typing import Any

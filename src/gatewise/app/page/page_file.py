@@ -71,7 +71,7 @@ def render(findings: Findings, model: str = "", data: str = "") -> Html:
 
 
 def _policy(script: str) -> str:
-    """What a browser may do with the page: show its images, run its one script, and nothing from elsewhere.
+    """The content security policy: the browser may show the page's images and run its one script, and load nothing.
 
     Colour patches carry a style attribute, so styles are allowed in the page; no other script is, whatever the data.
     """

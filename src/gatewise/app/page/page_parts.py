@@ -50,7 +50,7 @@ def beside(table_part: Html, figure_part: Html) -> Html:
 
 
 def swatch(m: int) -> Html:
-    """A patch in the colour of expert m, with a space that no line break divides from what follows."""
+    """A patch in the colour of expert m, followed by a non-breaking space."""
     patch = element("span", class_="swatch", style=f"background:{colour(m)}", aria_hidden="true")
     return join(patch, NBSP)
 
@@ -72,7 +72,7 @@ def root(value: float) -> str:
 
 
 def percent(share: Interval) -> str:
-    """A share and its interval in percent, on one line."""
+    """A fraction and its interval as percentages, on one line."""
     return numbers.percent(share, NBSP)
 
 

@@ -24,12 +24,12 @@ from gatewise.app.page.scored_rows import ScoredRows
 
 WIDTH = 4.8  # inches: text stays legible when the image is as wide as a phone
 POINTS = 400  # rows drawn on a map
-# A name may hold dollar signs: they are no formulas.
+# A name may hold dollar signs, which must not be read as formulas.
 LOOK = {**RC, "text.parse_math": False, "svg.fonttype": "path", "svg.hashsalt": "gatewise", "font.size": 10}
 
 
 def image(draw: Callable[[Axes], None], height: float) -> str:
-    """What ``draw`` puts on a panel, as a data URL of an SVG image."""
+    """The plot that ``draw`` makes on empty axes, as a data URL of an SVG image of this height in inches."""
     with matplotlib.rc_context(LOOK), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # names may be in any script
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
@@ -55,7 +55,7 @@ def short(name: str, most: int = 26) -> str:
 
 
 def gain_plot(findings: Findings) -> str:
-    """The share of squared error saved against every rival, with intervals."""
+    """Plot of the fraction of squared error that Gatewise saves against every rival, with intervals."""
     rivals = [score for score in findings.scores if score.gain is not None]
 
     def draw(panel: Axes) -> None:
@@ -76,7 +76,7 @@ def gain_plot(findings: Findings) -> str:
 
 
 def map_plot(found: RegionPlot, rows: ScoredRows) -> str:
-    """The leading expert over two columns, paler towards a border, with rows of the data on it."""
+    """Map of the expert of largest weight over two columns, paler where its lead is small, with rows of the data."""
 
     def draw(panel: Axes) -> None:
         ordered = -np.sort(-found.weights, axis=2)
@@ -98,7 +98,7 @@ def map_plot(found: RegionPlot, rows: ScoredRows) -> str:
 
 
 def profile_plot(found: WeightProfile, names: Sequence[str]) -> str:
-    """The weights along one column: lines over numbers, dots over categories."""
+    """Plot of the mean weights along one column: lines over numbers, dots over categories."""
 
     def draw(panel: Axes) -> None:
         x = _places(found.axis)
@@ -115,7 +115,7 @@ def profile_plot(found: WeightProfile, names: Sequence[str]) -> str:
 
 
 def advantage_plot(findings: Findings) -> str:
-    """Each expert's excess advantage where it is chosen, from the test of specialization."""
+    """Plot of the test of specialization: each expert's advantage where it is chosen, less that over all rows."""
 
     def draw(panel: Axes) -> None:
         found = findings.specialization
@@ -132,7 +132,7 @@ def advantage_plot(findings: Findings) -> str:
 
 
 def active_plot(findings: Findings) -> str:
-    """The excess error by the number of active experts."""
+    """Plot of the squared error beyond that of the full gate, by the number of active experts, with intervals."""
 
     def draw(panel: Axes) -> None:
         for one in findings.active:
@@ -149,7 +149,7 @@ def active_plot(findings: Findings) -> str:
 
 
 def margin_plot(findings: Findings) -> str:
-    """How far the first expert is ahead of the second, over the rows; the band at borders is shaded."""
+    """Histogram over the rows of the largest weight less the second largest; the band at borders is shaded."""
 
     def draw(panel: Axes) -> None:
         panel.axvspan(0.0, BAND, color=COLOURS[1], alpha=0.25, linewidth=0)
@@ -160,12 +160,12 @@ def margin_plot(findings: Findings) -> str:
 
 
 def _places(axis: PlotAxis) -> NDArray[Any]:
-    """Where the values lie on the axis: numbers where they are, categories one after the other."""
+    """The positions of the values on the axis: numbers at their value, categories at 0, 1, 2, ..."""
     return np.arange(len(axis.values), dtype=float) if axis.kind == "text" else axis.values.astype(float)
 
 
 def _edges(places: NDArray[Any]) -> NDArray[Any]:
-    """The borders of the cells about these places, (g + 1,)."""
+    """The borders of cells around g positions, (g + 1,): halfway between neighbours."""
     if len(places) == 1:
         return np.array([places[0] - 0.5, places[0] + 0.5])
     middle = 0.5 * (places[1:] + places[:-1])
@@ -185,7 +185,7 @@ def _label(side: Any, set_label: Callable[[str], Any], axis: PlotAxis) -> None:
 
 
 def _draw_rows(panel: Axes, found: RegionPlot, rows: ScoredRows) -> None:
-    """Some rows of the data, coloured by their own leading expert; categories are spread a little."""
+    """Draw some rows of the data, coloured by their own leading expert; categories are jittered a little."""
     rng = np.random.default_rng(0)
     some = rng.permutation(len(rows.y))[:POINTS]
     leader = rows.weights[some].argmax(axis=1)

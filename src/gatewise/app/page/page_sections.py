@@ -1,4 +1,4 @@
-"""The six questions of the page, each answered in words, tables and plots."""
+"""The first five questions of the page, each answered in words, tables and plots; the sixth is a table of rows."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ MOST_CANDIDATES = 10
 
 
 def pays(findings: Findings) -> Html:
-    """Does gating pay here, and by how much?"""
+    """The section "Does gating pay here, and by how much?": the verdict and the errors of all methods."""
     best = min(score.rmse for score in findings.scores)
     rows = [
         [
@@ -91,7 +91,7 @@ def _held_back(findings: Findings) -> Html | None:
 
 
 def where(findings: Findings) -> Html:
-    """Where does each expert win?"""
+    """The section "Where does each expert win?": importance of columns, plots of weights, table of regions."""
     names, regions = findings.rows.names, findings.regions
     leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
     parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
@@ -151,7 +151,7 @@ def _where_plots(findings: Findings) -> list[tuple[str, str]]:
 
 
 def real(findings: Findings) -> Html:
-    """Is the specialization real?"""
+    """The section "Is the specialization real?": the test of specialization, expert by expert."""
     found, names = findings.specialization, findings.rows.names
     if found is None:
         return element("p", "There is one expert only.", class_="answer")
@@ -203,7 +203,7 @@ def _real_words(findings: Findings) -> str:
 
 
 def how_many(findings: Findings) -> Html:
-    """How many experts to activate?"""
+    """The section "How many experts to activate?": the squared error when each row keeps its K largest weights."""
     if findings.activation is None:
         return element("p", "There is one expert only.", class_="answer")
     enough = next(one for one in findings.active if one.excess.low <= 0.01)
@@ -235,7 +235,7 @@ def how_many(findings: Findings) -> Html:
 
 
 def how_sure(findings: Findings) -> Html:
-    """How sure is the router?"""
+    """The section "How sure is the router?": rows near a border, and the aggregation weights of the candidates."""
     found = findings.margins
     shown = findings.candidates[:MOST_CANDIDATES]
     rest = sum(one.weight for one in findings.candidates[MOST_CANDIDATES:])

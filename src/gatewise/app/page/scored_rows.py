@@ -1,4 +1,4 @@
-"""The rows of a table with what a model says of each, never from a fit that saw the row."""
+"""The rows of a table with forecasts and weights of a model; none comes from a fit that has seen its row."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def score_rows(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> ScoredRo
 
 
 def match_rows(known: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:
-    """For every key the place of an equal one among the known, or -1; equal keys take equal known ones in turn.
+    """For every key its position among ``known``, or -1. Repeated keys are matched to repeated known ones in turn.
 
     >>> match_rows(np.array([5, 7, 5], dtype=np.uint64), np.array([7, 5, 5, 5, 1], dtype=np.uint64))
     array([ 1,  0,  2,  0, -1])

@@ -55,11 +55,12 @@ def weight_rule(
     df: float,
     margin: float | None = None,
 ) -> WeightRule:
-    """How residuals become weights.
+    """A `WeightRule` from plain arguments: the scales, prior and noise density that turn residuals into weights.
 
     sigma (S,), or one number for all candidates; log_prior (S,), where -inf excludes a candidate, or None for a
-    uniform prior; noise, df: a noise family of `loss_kinds` and the degrees of freedom of Student t; margin: weights
-    that are this far below the total, in logarithms, are not summed; log S + NEGLIGIBLE if None.
+    uniform prior; noise, df: a noise family of `loss_kinds` and the degrees of freedom of Student t; margin: a
+    candidate is left out of a sum while its log weight is below the log of the sum of all weights by more than this;
+    log S + NEGLIGIBLE if None.
     """
     scales = np.ascontiguousarray(np.atleast_1d(sigma), dtype=np.float64)
     prior = np.empty(0) if log_prior is None else np.ascontiguousarray(log_prior, dtype=np.float64)

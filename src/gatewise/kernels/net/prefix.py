@@ -44,7 +44,11 @@ def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) 
 
 @compiled_leaf
 def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, member: int) -> None:
-    """Write the sums of one prefix at every observation into the row ``member`` of work: see `ProductWork`."""
+    """Compute the sums D and H of one prefix (see `product_units`) at every observation.
+
+    They are written to row ``member`` of ``work.mass`` and ``work.lead_sum``. For a Top-K gate so are the last
+    expert's threshold and the residual where it is not active. ``prefix`` is the number of the prefix in the net.
+    """
     k, rows = tables.n_active, work.rows
     prefix_rows(tables.start, tables.length, prefix, rows)
     if k > rows.size:
@@ -99,7 +103,7 @@ def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: i
 
 @compiled_leaf
 def _read_place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Place:
-    """Place m at the eight observations from t on."""
+    """The expert at place m of the prefix, at the eight observations from t on."""
     width = tables.prefix.shape[1]
     at = rows[m] * width + t
     value = load(tables.prefix, at)
@@ -180,10 +184,12 @@ def _fill_logs(tables: "ProductTables", work: "ProductWork", rows: Integers, k: 
 
 @compiled_leaf
 def best_places(scores: Floats, rows: Integers, k: int, t: int, active: Integers) -> float:
-    """active[:k] = the best k places at observation t by the rule of `top_k`; returns the last expert's threshold.
+    """Find the k experts of a prefix with the largest scores at observation t; ties are broken as in `top_k`.
 
-    The last expert is active when its score exceeds that of the k-th place. If the k-th place is the reference, the
-    only expert of larger index, then an equal score suffices, and the threshold is just below the reference's score.
+    scores[rows[m], t] is the score of the expert at place m of the prefix. Writes the k places to active[:k], best
+    first. Returns the threshold of the last expert of the net, which is not in the prefix: it is active when its
+    score exceeds this number. That is the k-th score. But if the k-th expert is the reference, the only one of larger
+    index, then an equal score suffices, and the threshold is just below the reference's score.
     The loop selects without branches, because a processor cannot predict which expert is the best.
     """
     last, last_place = np.inf, -1

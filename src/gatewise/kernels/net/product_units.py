@@ -96,7 +96,11 @@ def product_work(tables: ProductTables) -> ProductWork:
 
 @compiled_leaf
 def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, int]:
-    """First candidate and number of candidates of a member: one prefix of the unit's block, one tile."""
+    """(first, count): a member of a unit holds the candidates first, ..., first + count - 1.
+
+    A unit combines a block of MEMBERS neighbouring prefixes with one tile of the last factor. Its member is one
+    prefix of the block combined with the points of that tile.
+    """
     n_tiles, width = tables.last.shape[0], tables.last_size
     block = unit // n_tiles
     tile = unit - block * n_tiles
@@ -105,7 +109,7 @@ def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, 
 
 @compiled_leaf
 def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
-    """Bring the sums of the unit's prefixes into work; returns the number of its members."""
+    """Compute the sums of the unit's prefixes into work, unless they are there; returns the number of its members."""
     n_tiles = tables.last.shape[0]
     block = unit // n_tiles
     n_members: int = min(MEMBERS, tables.n_prefixes - block * MEMBERS)
@@ -121,7 +125,7 @@ def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
 def product_residuals(
     tables: ProductTables, work: ProductWork, member: int, start: int, stop: int, out: Floats
 ) -> None:
-    """out[t - start, i] = y_t - (prediction of candidate i of the member) at observations start to stop."""
+    """out[t - start, i] = y_t - (prediction of candidate i of the member) for start <= t < stop."""
     tile, n = work.tile[0], tables.in_logs.size
     mass, lead_sum, threshold, inactive = work.mass, work.lead_sum, work.threshold, work.inactive_residual
     dense = tables.n_experts == tables.n_active

@@ -28,11 +28,12 @@ LOOK = 8  # observations for which a strip is skipped, or is not
 
 
 class WeightRule(NamedTuple):
-    """What turns residuals into weights.
+    """The scales, prior and noise density that turn the residuals of S candidates into weights.
 
     sigma (S,) or (1,): the scale of every candidate, or one for all; log_prior (S,), or empty: then every candidate's
     log prior is flat_prior; noise, df: the code of the noise family in `loss_kinds` and the degrees of freedom of
-    Student t; margin: weights that are below Z by this much, in logarithms, need not be summed.
+    Student t; margin: a candidate whose log weight is below log Z, the log of the sum of all weights, by more than
+    this need not be summed.
     """
 
     sigma: Floats

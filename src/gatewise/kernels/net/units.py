@@ -44,26 +44,27 @@ KINDS: dict[type, UnitFunctions] = {
 
 
 def make_work(tables: Tables) -> Any:
-    """Work space for one unit."""
+    """Arrays for the intermediate results of one unit; they are used again for the next unit."""
     return KINDS[type(tables)].make_work(tables)
 
 
 def locate(tables: Tables, unit: int, member: int) -> tuple[int, int]:
-    """First candidate and number of candidates of a member of a unit."""
+    """(first, count): a member of a unit holds the candidates first, ..., first + count - 1."""
     place: tuple[int, int] = KINDS[type(tables)].locate(tables, unit, member)
     return place
 
 
 def prepare(tables: Tables, work: Any, unit: int) -> int:
-    """Bring a unit into the work space; returns the number of its members."""
+    """Compute what all members of a unit need, into the work space; returns the number of its members."""
     n_members: int = KINDS[type(tables)].prepare(tables, work, unit)
     return n_members
 
 
 def residuals(tables: Tables, work: Any, member: int, start: int, stop: int, out: Floats) -> None:
-    """out[t - start, i] = residual of candidate i of a member at observation t, for start <= t < stop.
+    """out[t - start, i] = residual y_t - (prediction of candidate i) at observation t, for start <= t < stop.
 
-    The member is one of the unit that was prepared. out (SPAN, TILE), so there are at most SPAN observations.
+    The candidates are those of one member (a tile of up to TILE candidates) of the unit that `prepare` brought into
+    the work space. out has shape (SPAN, TILE), so stop - start is at most SPAN.
     """
     KINDS[type(tables)].residuals(tables, work, member, start, stop, out)
 

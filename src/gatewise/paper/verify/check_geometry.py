@@ -94,7 +94,12 @@ def _disk(margin: float) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def disk(rng: np.random.Generator, quick: bool, flat: bool = True) -> CheckOutcome:
-    """The least interior loss of linear gates over M, and the proof's quadratic gate."""
+    """`exa:linear-quadratic-l1-l2`: interior losses on a disk and the ring around it, for M = 10, 100, ... experts.
+
+    Checks that the best linear gate found numerically stays above the bound C_L for every M, and that the loss of the
+    proof's quadratic gate stays below its bound and falls as fast as it. With flat = False the "linear" gate is given
+    the squared radius instead of x_1, and the check must fail.
+    """
     margin, curvature, counts = 0.25, 0.9, 10.0 ** np.arange(1, 6 if quick else 10)
     x, square, own, w = _disk(margin)
     linear, quadratic, bounds = [], [], []
