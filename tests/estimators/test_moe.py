@@ -546,7 +546,7 @@ class TestGates:
         model = gw.MoERegressor(PAIR, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
         before = model.predict(X)
         with pytest.raises(OSError, match="licence server"):
-            model.set_params(experts=[*PAIR, ("broken", Broken())]).fit(X + 100.0, y)
+            model.set_params(experts=[*PAIR, ("broken", Broken())]).fit(X[:, :1] + 100.0, y)
         np.testing.assert_array_equal(model.predict(X), before)
 
 
@@ -558,6 +558,7 @@ class TestErrors:
             ({"gates": [gw.LinearGate(3)]}, "is for 3 experts, but there are 2"),
             ({"gates": [gw.LinearGate(2, phi="sigmoid")]}, "must have phi='exp'"),
             ({"gates": [3]}, "or gate objects, not 3"),
+            ({"gates": [gw.LinearGate(2, k=2)], "k": 1}, "activates 2 experts, but k is 1"),
             ({"experts": [("a", Ridge()), ("a", Ridge())]}, "different names"),
             ({"experts": [("a__b", Ridge())]}, "double underscore"),
             ({"gates": ["cubic"]}, "gates must be 'auto', some of linear"),

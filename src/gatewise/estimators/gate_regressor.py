@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.arrays import Floats, renamed
-from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.mixture.gate_fit import free_search, GateFit, net_search

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
 from gatewise.arrays import check_readout, Floats, Readout, renamed
-from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_count, check_readout, Floats
 from gatewise.estimators.validation import (
+    all_or_nothing,
     checked_experts,
     checked_rows,
     checked_sample,
@@ -119,6 +120,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self.random_state = random_state
         self.settings = settings
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
         experts, shared = checked_experts(self.experts, self.shared)
@@ -142,7 +144,6 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             seed=seed,
         )
         trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
-        # Nothing is written before everything is there: an interrupted fit leaves the estimator as it was.
         self._keep(task, trained, inputs, unit_weight)
         return self
 

@@ -15,7 +15,7 @@ from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
 from gatewise.arrays import as_rows, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.arrays import Floats, Indices
-from gatewise.estimators.all_or_nothing import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing
 from gatewise.shared.backfitting import Backfitting
 from gatewise.shared.comparison import compare_methods, Comparison
 from gatewise.shared.least_squares import FITS

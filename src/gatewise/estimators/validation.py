@@ -1,8 +1,9 @@
-"""The arguments of `MoERegressor`: checks, metadata routing and splits."""
+"""Arguments of estimators: checks, metadata routing and splits; and fits that are all or nothing."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,31 @@ from gatewise.gates.gate import Gate
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
+Estimator = TypeVar("Estimator")
+Parameters = ParamSpec("Parameters")
+
+
+def all_or_nothing(
+    fit: Callable[Concatenate[Estimator, Parameters], Estimator],
+) -> Callable[Concatenate[Estimator, Parameters], Estimator]:
+    """Decorator of ``fit``: if it raises, the estimator has the attributes again that it had before the call.
+
+    An estimator that was fitted before then still answers as it did. The attributes must be replaced by the fit, not
+    changed in place.
+    """
+
+    @wraps(fit)
+    def guarded(self: Estimator, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Estimator:
+        attributes: dict[str, Any] = vars(self)
+        before = dict(attributes)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            attributes.clear()
+            attributes.update(before)
+            raise
+
+    return guarded
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:

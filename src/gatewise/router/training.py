@@ -76,7 +76,11 @@ def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int |
     A gate that looks at the experts' forecasts is dense only, as it needs them all.
     """
     own = getattr(gate, "k", None)
-    return (own,) if own is not None else [k for k in ks if k is None or not gate.needs_forecasts]
+    if own is None:
+        return [k for k in ks if k is None or not gate.needs_forecasts]
+    if None not in ks and own not in ks:
+        raise ValueError(f"gates: {gate!r} activates {own} experts, but k is {ks[0]}")
+    return (own,)
 
 
 def train(task: TrainingTask) -> Trained:

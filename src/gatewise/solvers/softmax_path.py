@@ -163,7 +163,7 @@ def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
 
     >>> from gatewise.losses import LogLoss
     >>> stack_weights(np.tile([[0.9, 0.5], [0.3, 0.5]], (500, 1)), LogLoss(), np.ones(1000)).round(1)
-    array([0.5, 0.5])
+    array([0.6, 0.4])
     """
     if isinstance(loss, ResidualLoss):
         shares = sample_weight / sample_weight.max()
