@@ -74,7 +74,11 @@ def log_weight_path(
 def sweep(
     blocks: CandidateBlocks, n: int, n_candidates: int, density: Density, log_prior: Floats | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Online residuals (n,), log Z in two parts (n + 1,) and final log weights (S,), as `kernels.net.drivers`."""
+    """AFTER over all candidates, block by block: (residual, top, log_mass, log_weights) as in `drivers.Sweep`.
+
+    residual (n,) is the response less the one-step-ahead prediction; top + log_mass (n + 1,) is the log of the sum of
+    all weights before each observation and after the last; log_weights (S,) are those after the last observation.
+    """
     top = np.full(n + 1, -np.inf)
     mass, weighted = np.zeros(n + 1), np.zeros(n + 1)
     log_weights = np.empty(n_candidates)

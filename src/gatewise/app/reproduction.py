@@ -13,7 +13,10 @@ Records = list[dict[str, Any]]
 
 
 def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> Records:
-    """Print tables and verdict; returns records of the stated settings, and files those of the common one."""
+    """Run Table 1 and print its tables and verdict.
+
+    Returns the rows of the stated settings as dicts; those of the common setting go to ``table1-common.json`` in out.
+    """
     rows = table1.run(table1.stated_and_common(), reps, seed, runner)
     for design in table1.STATED:
         console.print(table1_table.table1(rows, design))
@@ -24,7 +27,7 @@ def show_table1(reps: int, seed: int, runner: Runner, out: Path) -> Records:
 
 
 def show_settings(reps: int, seed: int, runner: Runner) -> Records:
-    """How well each reading of what the paper leaves open matches the published figures."""
+    """Print, and return as dicts, how well each possible reading of the paper's settings matches its figures."""
     rows = table1.run(table1.every_setting(), reps, seed, runner)
     console.print(table1_table.settings_table(rows))
     return [asdict(row) for row in rows]

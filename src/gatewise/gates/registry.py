@@ -23,7 +23,7 @@ AUTOMATIC = ("linear", "quadratic", "kernel", "forecast")  # the families of ``g
 
 
 def register_gate(name: str, family: type[Gate]) -> type[Gate]:
-    """Make a gate family known by a name, to estimators and to the command line.
+    """Add a gate family to `GATES` under a name, so that `MoERegressor` and model files take it; returns the family.
 
     The family must be built by ``family(n_experts)``; the name must be free, or belong to this family already.
     """

@@ -157,7 +157,7 @@ def learn_net(described: NetGate, sample: DesignSample, setting: Table1Setting, 
 
 
 def learn_kernel(design: str, sample: DesignSample, setting: str = ALL_ROWS) -> Floats:
-    """Least squares over the kernel gate's parameters, on all rows or half of them."""
+    """The kernel gate's parameter theta (M, C) by exact least squares, on all rows or half of them by ``setting``."""
     rows = _rows(KERNEL_ROWS[setting], len(sample.y))
     features = KERNELS[design].features(sample.X[rows])
     return simplex_least_squares(features, sample.F[rows], sample.y[rows]).theta

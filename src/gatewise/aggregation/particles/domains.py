@@ -27,7 +27,7 @@ class Box:
     radius: float
 
     def draw(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
-        """Positions (size, *shape) whose parameters have the prior law."""
+        """Positions (size, *shape) such that the parameters at them are drawn from the prior."""
         return rng.logistic(size=(size, *shape))
 
     def theta(self, position: Floats) -> Floats:
@@ -57,7 +57,7 @@ class Simplices:
     """
 
     def draw(self, rng: np.random.Generator, size: int, shape: tuple[int, int]) -> Floats:
-        """Positions (size, M-1, C) whose parameters, of shape (M, C), have the prior law."""
+        """Positions (size, M-1, C) such that the parameters at them, (size, M, C), are drawn from the prior."""
         log_gamma = np.log(rng.standard_exponential((size, *shape)))
         return np.asarray(log_gamma[:, :-1] - log_gamma[:, -1:])
 

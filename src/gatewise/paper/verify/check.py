@@ -1,4 +1,4 @@
-"""What a check is: a claim's label, what is computed, the law it must obey, and a function that can fail."""
+"""A check of one claim: its label, what is computed, the law that must hold, and the function that tests it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from gatewise.arrays import Floats
 
 
 class CheckOutcome(NamedTuple):
-    """What a check found: the figure as a person reads it, and whether the law holds."""
+    """The result of a check: the figure that was computed, as text, and whether the law holds."""
 
     figure: str
     passed: bool
@@ -71,9 +71,9 @@ def slope(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def held_out_ratio(measured: ArrayLike, law: ArrayLike) -> float:
-    """max measured / (C law) on the second half of a grid, C the largest quotient on the first half.
+    """max of measured / (C law) on the second half of a grid; C is the largest measured / law on the first half.
 
-    A bound with a free constant must not pass by choice of the constant: C is fixed before the second half is seen.
+    So a bound with a free constant cannot pass by the choice of the constant: C is fixed on the first half.
 
     >>> held_out_ratio([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0])
     1.0

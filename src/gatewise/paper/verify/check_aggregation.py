@@ -62,7 +62,10 @@ def scale_calibration(
 
 
 def moving_experts(rng: np.random.Generator, quick: bool, factor: float = 1.0) -> CheckOutcome:
-    """sup over gates of the predictor's shift, against the sum of the experts' shifts: the factor M is real."""
+    """Checks that when experts change, no gate's predictor changes by more than the sum of the experts' changes.
+
+    All changes are mean squares. One gate reaches the sum, so the bound cannot be improved to their mean.
+    """
     largest = 0.0
     for M in (2, 4, 8, 16):
         cell = np.minimum((NODES * M).astype(int), M - 1)

@@ -59,7 +59,10 @@ def softmax_cover(rng: np.random.Generator, quick: bool, sensitivity: float = 1.
 def softmax_rank(
     rng: np.random.Generator, quick: bool, dimension: Callable[[int, int], int] = theory.softmax_dimension
 ) -> CheckOutcome:
-    """The rank of the map from parameters to functions: where it is full, log N grows with that coefficient."""
+    """Checks that the derivative of the map from parameters to functions has rank M + (M-1)(d+1).
+
+    The log covering number then grows like this rank times log(1 / eps), the coefficient of the upper bound.
+    """
     ranks, wanted = [], []
     for M, d in ((2, 1), (2, 3), (3, 2)) if quick else ((2, 1), (2, 3), (3, 1), (3, 2), (4, 3), (5, 2)):
         X = np.column_stack([rng.uniform(size=(400, d)), np.ones(400)])

@@ -35,7 +35,10 @@ def _least(loss: Callable[[Floats], float], starts: list[Floats]) -> float:
 
 
 def threshold_global(rng: np.random.Generator, quick: bool, reach: Callable[[float], float] = np.log) -> CheckOutcome:
-    """The best softmax gate at a threshold over M, all six coefficients free in the box of log M."""
+    """Checks that the least global loss of a softmax gate at a threshold falls like 1 / log M, within both bounds.
+
+    The gate is minimised over all six coefficients in the box [-log M, log M]^6, for growing numbers M of experts.
+    """
     x, w = (np.concatenate(parts) for parts in zip(gauss_nodes(-1, 0, 120), gauss_nodes(0, 1, 120), strict=True))
     own, counts = (x > 0).astype(int), 10.0 ** np.arange(2, 13 if quick else 31, 2)
     losses = []
@@ -57,7 +60,10 @@ def threshold_global(rng: np.random.Generator, quick: bool, reach: Callable[[flo
 
 
 def threshold_interior(rng: np.random.Generator, quick: bool, steepness: float = 1.0) -> CheckOutcome:
-    """The proof's gate farther than rho from the threshold over M, and the Top-1 gate everywhere."""
+    """Checks that the loss of the proof's softmax gate at least rho from the threshold falls like M^(-c rho), c >= 2.
+
+    The Top-1 gate must have loss 0 everywhere.
+    """
     exponents, largest, counts = [], 0.0, 10.0 ** np.arange(2, 13 if quick else 21, 2)
     for rho in (0.05, 0.1, 0.2):
         x, w = gauss_nodes(rho, 1.0, 200)
@@ -126,7 +132,11 @@ def disk(rng: np.random.Generator, quick: bool, flat: bool = True) -> CheckOutco
 def oscillation(
     rng: np.random.Generator, quick: bool, width: Callable[[float], float] = lambda M: 0.025 / np.sqrt(np.log(M))
 ) -> CheckOutcome:
-    """Local lines behind the proof's softmax gate: the squared error over M, over the frequency, and far beyond."""
+    """Checks the squared error of M local linear experts mixed by the proof's softmax gate.
+
+    It must fall like (log M)^-2 as M grows, grow like L^4 with the frequency L of the truth, and stay bounded for
+    very large L.
+    """
     x = np.sort(rng.uniform(0, 1, 300 if quick else 1000))
     counts = np.geomspace(400, 4000 if quick else 30_000, 5).astype(int)
     smooth = [_line_error(x, int(M), width(float(M)), 0.0, 0.0) for M in counts]

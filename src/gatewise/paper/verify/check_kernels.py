@@ -16,7 +16,10 @@ KAPPA = 0.75
 def grid_tail(
     rng: np.random.Generator, quick: bool, constant: Callable[[int, float], float] = theory.grid_tail_constant
 ) -> CheckOutcome:
-    """Gaussians at grid points farther than r, summed, over the bound: random x and r, one to three dimensions."""
+    """Checks that the sum of Gaussian kernels over all grid points farther than r from x is below the explicit bound.
+
+    x and r are random, in one to three dimensions; the figure is the largest quotient sum / bound.
+    """
     largest = 0.0
     for d, kappa in product((1, 2, 3), (0.5, 0.75, 1.0)):
         reach = 7 if d < 3 else 5
@@ -87,7 +90,7 @@ def interior_loss(rng: np.random.Generator, quick: bool, flips: float = 0.0) -> 
 
 
 def resolution(rng: np.random.Generator, quick: bool, power: float = 2.0) -> CheckOutcome:
-    """M stripes on [0, 1] with mesh M^-2: the loss over M."""
+    """Checks that the loss of the kernel gate for M stripes on [0, 1], with mesh M^-2, falls like 1 / M."""
     counts, losses = np.array([8, 12, 16, 24, 32, 48]), []
     for M in counts:
         h = float(M) ** -power

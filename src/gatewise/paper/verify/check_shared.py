@@ -104,7 +104,7 @@ def fourier_slopes(rng: np.random.Generator, quick: bool, trend_known: bool = Fa
 
 
 def rate_gap(rng: np.random.Generator, quick: bool, trend_known: bool = False) -> CheckOutcome:
-    """The quotient of the two risks over n: the shared representation wins by the rates' quotient."""
+    """Checks that (risk without the shared trend) / (risk with it) grows with n like the quotient of their rates."""
     sizes, shared, routed = _risk_tables(rng, quick, trend_known)
     profiles = theory.RateProfile(1.0, 1.0), theory.RateProfile(1.0, 0.5)
     wins = theory.shared_wins(profiles[0], (profiles[0],) * 2, (profiles[1],) * 2)
@@ -128,7 +128,7 @@ def _series(t: Floats, y: Floats, order: int) -> Floats:
 def series_floor(
     rng: np.random.Generator, quick: bool, estimate: Callable[[Floats, Floats, int], Floats] = _series
 ) -> CheckOutcome:
-    """The orthogonal-series estimator's risk for a ramp over tail + sigma^2 (2K + 1) / m."""
+    """Checks that the risk of the orthogonal-series estimator of a ramp is at least tail + sigma^2 (2K + 1) / m."""
     ratios, ramp, reps = [], 0.4, 300 if quick else 3000
     for order in (1, 4, 16):
         m, exact = 200, ramp * ramp_coefficients(order)
