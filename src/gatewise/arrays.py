@@ -60,9 +60,9 @@ def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
 
 
 def as_sample(F: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> tuple[Floats, Floats, Floats]:
-    """Predictions F (n, M), responses y (n,) and the share (n,) of every row in the sample weights, at least one row.
+    """Predictions F (n, M), responses y (n,) and sample weights (n,), checked: finite and of matching shapes, n >= 1.
 
-    Shares have sum one and are equal when no sample_weight is given.
+    The sample weights that are returned have sum one; they are equal when none are given.
     """
     rows = as_rows(F, "F")
     n = len(rows)

@@ -171,7 +171,7 @@ class Loss(Protocol):
         ...
 
     def log_density(self, z: Floats) -> Floats:
-        """The log of the density that candidate z gives to the outcome of row i; AFTER adds it to the log weight."""
+        """The log density of the outcome of row i under the mixture z_i; AFTER adds it to the log weight."""
         ...
 
     def error(self, z: Floats) -> Floats:

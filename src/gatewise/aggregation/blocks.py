@@ -1,4 +1,4 @@
-"""How many rows of a sample each step of `alg:general` gets."""
+"""How many rows each step of `alg:general` gets."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -25,8 +25,8 @@ class Blocks:
     burn_in, calibration, projection
         A fraction of the rows (a float below 1) or a count. Aggregation gets the rest. ``None`` chooses: no burn-in
         when the experts are ready, a third of the rows when they must be fitted or evolve; no calibration when
-        ``sigma`` is given, else half of what the others leave; for the projection a fourth of the rows when it is
-        by cross-entropy, else none.
+        ``sigma`` is given, else half of the rows that burn-in and projection leave; for the projection a fourth of
+        the rows when it is by cross-entropy, else none.
     sigma
         The noise scale, if known.
     sigma_bounds
@@ -60,7 +60,7 @@ class Blocks:
         as_count(self.n_orders, "n_orders")
 
     def counts(self, n: int, experts_ready: bool, cross_entropy: bool) -> BlockCounts:
-        """The number of rows in each block of a sample of n.
+        """The number of rows in each block, for n rows in all.
 
         >>> Blocks().counts(200, experts_ready=True, cross_entropy=False)
         BlockCounts(burn_in=0, calibration=100, aggregation=100, projection=0)

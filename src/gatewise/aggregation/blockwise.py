@@ -21,7 +21,7 @@ FLOOR = -1e9  # a density of zero counts as exp(FLOOR): with all candidates at z
 
 
 class Density(Protocol):
-    """What a candidate is weighed by at every row."""
+    """The density that a candidate's weight is multiplied by at every row, as a function of its residual."""
 
     def log_density(self, candidates: Integers, residual: Floats) -> Floats:
         """The log density (B, n) of candidates (B,) with these residuals (B, n)."""

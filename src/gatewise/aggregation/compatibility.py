@@ -12,14 +12,14 @@ RANK_TOL = 1e-10  # of the largest singular value: below it a direction of the s
 
 
 class Compatibility(NamedTuple):
-    """The constant on a sample, from above and from below.
+    """An upper and a lower bound of the constant, from n rows.
 
     ``smallest_ratio``: the least ratio among the listed differences. If they are of the assumption's class,
     its constant is at most this (up to sampling).
     ``span_bound``: the least ratio among all sequences whose every delta_t lies in the linear span of the
-    listed differences, with coefficients of its own at every t. It bounds from below what is in the span, and
-    says nothing of the rest.
-    ``rank``: the dimension of that span, the largest over t. Above n the span bound is 0 of necessity.
+    listed differences, with coefficients that may change with t. It is a lower bound for differences in the span
+    only.
+    ``rank``: the dimension of that span, the largest over t. If it exceeds n, the span bound is 0.
     """
 
     smallest_ratio: float
@@ -28,7 +28,7 @@ class Compatibility(NamedTuple):
 
 
 def compatibility_constant(F: ArrayLike, differences: ArrayLike) -> Compatibility:
-    """The constant c of `eq:online-compat` on a sample: how much of a gate's change the experts pass on.
+    """Bounds of the constant c of `eq:online-compat`: how much the predictor changes when the gate changes.
 
     The assumption asks for the largest c with
 
@@ -40,9 +40,9 @@ def compatibility_constant(F: ArrayLike, differences: ArrayLike) -> Compatibilit
     result holds the minimum over the list and the minimum over its span.
 
     F (n, M), or (T, n, M) when experts evolve; differences (J, n, M), constant in time, or (J, T, n, M). A
-    difference of norm zero says nothing and is left out. Without a restriction to a span no c > 0 exists for
-    M >= 3: at one x a single number cannot show M - 1 directions. For M = 2, c is at least the minimum of
-    (F_1 - F_2)^2 / 2.
+    difference of norm zero has no ratio and is left out. Without a restriction to a span no c > 0 exists for M >= 3:
+    at one x, some of the M - 1 directions of a difference do not change the predictor. For M = 2, c is at least the
+    minimum of (F_1 - F_2)^2 / 2.
 
     >>> F = np.array([[1.0, 3.0], [0.0, 2.0]])  # two experts that differ by 2 everywhere: c = 2^2 / 2
     >>> found = compatibility_constant(F, [[[0.1, -0.1], [0.3, -0.3]]])

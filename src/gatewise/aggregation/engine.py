@@ -27,11 +27,12 @@ NoiseLike: TypeAlias = str | Noise | LogDensity
 
 
 class NetRun(NamedTuple):
-    """What step (e) leaves behind; n observations, S candidates.
+    """The result of step (e), the aggregation of S candidates over n observations.
 
-    predictions (n,): online, each before its response was seen; log_z (n + 1,): log normalisers, log_z[t] of the
-    weights that predict row t, so that log_z[n] - log_z[0] is the log evidence; log_weights (S,): after the last row;
-    mean_weights (segments, S): averages over time of the weights that predicted.
+    predictions (n,): one-step-ahead, each made before its response was seen; log_z (n + 1,): log_z[t] is the log of
+    the sum of the unnormalised weights that predict row t, so that log_z[n] - log_z[0] is the log evidence;
+    log_weights (S,): after the last row; mean_weights (segments, S): the weights, averaged over the rows of each
+    segment.
     """
 
     predictions: Floats
@@ -101,12 +102,12 @@ def aggregate_loss(
 
     Candidate s has z_s(t) = sum_m g_m(x_t; theta_s) F_tm at row t, and its weight is multiplied by
     exp(loss.log_density(z_s)(t)). ``predictions`` are the mixtures sum_s w_s(t) z_s(t). F (n, M) holds the experts'
-    predictions, the probabilities that they gave to what came, or their scores, as the loss takes them. log_prior and
-    edges as in `aggregate`, which is called for a `ResidualLoss`.
+    predictions, the probabilities that they gave to the outcomes, or their scores, whichever the loss is a function
+    of. log_prior and edges as in `aggregate`, which is called for a `ResidualLoss`.
     """
     if isinstance(loss, ResidualLoss):
         return aggregate(candidates, features, loss.y, F, loss.scale, loss.noise, log_prior, edges, n_threads)
-    zeros = np.zeros(len(F))  # of which a residual is -z
+    zeros = np.zeros(len(F))  # as responses, so that the residual of a mixture z is -z
     tables = _tables(candidates, features, zeros, F)
     prior, cuts = _check_prior(log_prior, candidates.size), _check_edges(edges, len(F))
     return _blockwise(tables, zeros, blockwise.LossDensity(loss), prior, cuts, candidates.size)

@@ -1,4 +1,4 @@
-"""Where the distance of the L2 projection is taken: the sample, given points, or Lebesgue measure on a box."""
+"""The measure of the L2 projection: the rows of the fit, given points, or Lebesgue measure on a box."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +14,9 @@ from gatewise.arrays import as_count, as_vector, Floats
 class L2Projection:
     """Step (f) of `alg:general`: the nearest candidate in L2, and the measure behind that norm (`remark3.2`).
 
-    With neither ``points`` nor ``box`` the measure is that of the sample. ``points`` (Q, d) stand for themselves.
-    ``box=(low, high)`` is Lebesgue measure on a box, by ``n_points`` quadrature points: a product Gauss-Legendre rule
-    in up to three dimensions, a Sobol sequence beyond.
+    With neither ``points`` nor ``box`` the distance is a mean over the rows of the fit; with ``points`` (Q, d) it is
+    a mean over these points. ``box=(low, high)`` is Lebesgue measure on a box, by ``n_points`` quadrature points: a
+    product Gauss-Legendre rule in up to three dimensions, a Sobol sequence beyond.
 
     >>> points, weights = L2Projection(box=(-1.0, 1.0), n_points=100).rule(np.zeros((1, 2)))
     >>> bool(np.isclose(weights @ points[:, 0] ** 2, 1 / 3))
@@ -33,7 +33,7 @@ class L2Projection:
         as_count(self.n_points, "n_points")
 
     def rule(self, X: Any) -> tuple[Any, Floats]:
-        """The points and their weights with sum one, for a sample X."""
+        """The points at which gates are compared and their weights, with sum one; X are the rows of the fit."""
         if self.box is not None:
             return _box_rule(*self.box, np.shape(X)[1], self.n_points)
         points = X if self.points is None else self.points

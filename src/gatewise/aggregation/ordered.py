@@ -67,7 +67,7 @@ class ExpertPath(NamedTuple):
 
 
 class OrderFit(NamedTuple):
-    """What one order leaves: the pieces of the aggregate, and what was seen on the way.
+    """The result of one random order: the pieces of the aggregate, the time-averaged experts, and diagnostics.
 
     online (n3,): one-step-ahead predictions; sigma (S,); leading: the candidates of largest mean weight, and
     leading_path (n3 + 1, L) their weights; effective: the effective number of candidates at the end.

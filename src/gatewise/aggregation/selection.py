@@ -1,7 +1,7 @@
 """Choice among estimators by aggregation and projection: steps (c) and (d) of `alg:selection`.
 
 Plain arrays: predictions F (n, L) of L candidates that were fitted on other rows, and responses y (n,). With one
-candidate per gate class this is the choice of a gate class; nothing here knows what a candidate is.
+candidate per gate class this is the choice of a gate class; the functions work for candidates of any kind.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ NoiseLike: TypeAlias = str | Noise | LogDensity
 
 
 class Weighing(NamedTuple):
-    """What the aggregation of L candidates over n rows leaves behind.
+    """The result of the aggregation of L candidates over n rows.
 
     path (n + 1, L): row t holds the weights that predict row t, the last row those after all; weights (L,): the mean
     of the n that predicted; online (n,): the weighted predictions, each made before its response was seen.

@@ -13,7 +13,7 @@ from gatewise.noise import Noise
 
 
 class Selection(NamedTuple):
-    """What the aggregation of L candidates over the orders leaves.
+    """The result of the aggregation of L candidates over several random orders of the rows.
 
     ``candidate`` is the number of the one nearest to the aggregate, ``squared_distances`` (L,) the mean squared
     distance of each to it, ``weights`` (L,) the weights averaged over time and orders. For every order there is one

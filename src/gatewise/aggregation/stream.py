@@ -13,9 +13,10 @@ from gatewise.stats import clip_scale
 
 
 class StreamState(NamedTuple):
-    """Where a stream stands: AFTER's state, and what the running scales are made of.
+    """The state of a stream: the state of AFTER, and the sums behind the running scales.
 
-    squares (S,): the sum of squared errors of every forecast; seen: how many went into it, with the start's share.
+    squares (S,): the sum of squared errors of every forecast so far; seen: the number of observations in that sum.
+    Both include the scale to start from, which counts as ``start_count`` observations.
     """
 
     after: weighting.AfterState
@@ -55,7 +56,7 @@ def predict(state: StreamState, forecasts: ArrayLike) -> float:
 def step(state: StreamState, forecasts: ArrayLike, y: float, noise: Noise) -> StreamState:
     """The state after the observation y that the forecasts (S,) were made for.
 
-    The density uses the scales from before; the error then enters them.
+    The weights are updated with the scales from before this observation; its errors then go into the scales.
 
     >>> from gatewise.noise import Gaussian
     >>> state = init([0.0, 0.0], sigma=1.0)

@@ -15,7 +15,7 @@ def short_number(value: float) -> str:
 
 
 def percent(share: Interval, space: str = " ") -> str:
-    """A share and its interval in percent; a question mark for what is not finite.
+    """A fraction and its interval in percent, as text; a question mark for an end that is not finite.
 
     >>> percent(Interval(0.1, -0.02, 0.22)), percent(Interval(0.1, float("-inf"), 0.22))
     ('+10.0 % (-2.0 to +22.0)', '+10.0 % (? to +22.0)')

@@ -187,7 +187,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, update_experts: bool = False) -> Self:
         """Continue the aggregation on new rows; gates stay as they are.
 
-        The weights of the candidates go on from where they stood; verdict, regions and the scale of predictions stay
+        AFTER updates the weights of the candidates; verdict, regions and the standard deviation of predictions stay
         those of ``fit``. With ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows
         afterwards, without sample weights; the others stay.
         """

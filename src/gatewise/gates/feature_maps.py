@@ -33,7 +33,7 @@ class GateFeatures(Protocol):
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:
-        """Learn scales and centres from rows and the experts' forecasts; no response is seen.
+        """Learn standard deviations and centres from rows and the experts' forecasts, without the responses.
 
         ``gate`` is a gate, or a family that stands for its gate with default parameters.
         """

@@ -12,10 +12,10 @@ from gatewise.stats import Interval, mean_and_error, student_interval
 
 
 class Alignment(NamedTuple):
-    """Agreement of a gate with the best experts, and what chance alignment gives.
+    """Agreement of a gate with the best experts, and the agreement that is expected by chance.
 
-    ``excess`` is agreement - chance with its interval; ``kappa`` the share of the possible excess that is reached;
-    ``p_value`` that of a permutation test against no alignment.
+    ``excess`` is agreement - chance with its interval; ``kappa`` is excess / (largest possible excess), as Cohen's
+    kappa; ``p_value`` that of a permutation test against no alignment.
     """
 
     agreement: float
@@ -67,7 +67,7 @@ def alignment(
 def _p_value(
     weights: Floats, labels: Indices, agreement: float, n_permutations: int, seed: int | np.random.Generator
 ) -> float:
-    """The share of orders of the rows that agree at least as well, the given one counted."""
+    """The fraction of permutations of the rows that agree at least as well, with the given order counted as one."""
     rows, as_good = np.arange(len(labels)), 0
     for orders in random_orders(len(labels), n_permutations, np.random.default_rng(seed)):
         # Sums in another order differ by rounding: equal agreements must count as equal.

@@ -10,7 +10,7 @@ from gatewise.stats import share_bounds
 
 
 class AntiConcentration(NamedTuple):
-    """The share of rows in the fullest band |a.x + b| <= t, over t, with its interval; and that band."""
+    """The largest ratio (fraction of rows in the band |a.x + b| <= t) / t, with its interval, and that band."""
 
     value: float
     low: float
@@ -33,8 +33,8 @@ def anti_concentration(
 
     A sample has mass on single points, where the ratio is infinite; so only bands that hold at least ``min_share``
     of the rows count. The fullest band is found on one half of the rows, over the axes and random directions or
-    over ``directions`` (q, d), and its share measured on the other half. The interval is thus one for that band's
-    ratio, and its lower end a lower bound of C_4.
+    over ``directions`` (q, d), and the fraction of rows in it is measured on the other half. The interval is thus one
+    for that band's ratio, and its lower end a lower bound of C_4.
 
     >>> found = anti_concentration(np.random.default_rng(0).uniform(size=(20_000, 1)))
     >>> bool(found.low < 2.0 < found.high)  # mass 2t in every band inside [0, 1]
@@ -67,7 +67,10 @@ def anti_concentration(
 
 
 def _fullest_band(values: Floats, min_share: float) -> tuple[float, float, float]:
-    """(share / half width, centre, half width) of the interval with the largest such ratio, holding min_share."""
+    """The interval with the largest ratio (fraction of values in it) / (half width): (ratio, centre, half width).
+
+    Only intervals with at least the fraction ``min_share`` of the values count.
+    """
     ordered = np.sort(values)
     n, best = len(ordered), (-1.0, 0.0, 0.0)
     counts = np.unique(np.ceil(np.geomspace(min_share * n, n, 12)).astype(int))

@@ -33,7 +33,7 @@ class BoundaryRegularity(NamedTuple):
 
 
 def layer_shares(distance: ArrayLike, regions: ArrayLike, radii: ArrayLike, n_regions: int | None = None) -> Floats:
-    """The share of rows in each boundary layer B_i(rho) = {x in X_i: dist(x, border) < rho}, (R, len(radii)).
+    """The fraction of rows in each boundary layer B_i(rho) = {x in X_i: dist(x, border) < rho}, (R, len(radii)).
 
     >>> layer_shares([0.1, 0.3, 0.1, 0.2], [0, 0, 1, 1], [0.15, 0.25])
     array([[0.25, 0.25],

@@ -55,7 +55,7 @@ def best_mixtures(gram: Floats, k_max: int) -> list[Mixture]:
 def _best_of(gram: Floats, sets: Indices) -> Mixture | None:
     """The best of the sets (q, k) with positive weights, None where there is none."""
     blocks = gram[sets[:, :, None], sets[:, None, :]]  # (q, k, k)
-    # Experts that agree make a block singular: a ridge of rounding's size shares their weight.
+    # Experts that agree make a block singular: a tiny ridge then divides their weight equally.
     ridge = np.maximum(1e-12 * np.trace(blocks, axis1=1, axis2=2), 1e-300)[:, None, None]
     ones = np.ones((*sets.shape, 1))
     weights = np.linalg.solve(blocks + ridge * np.eye(sets.shape[1]), ones)[..., 0]

@@ -80,7 +80,7 @@ def active_sets_differ(active: ArrayLike, other: ArrayLike) -> Booleans:
 
 
 class ChangeCurve(NamedTuple):
-    """The share of rows whose active set changes at each delta: mean and largest over directions, both (len,)."""
+    """The fraction of rows whose active set changes at each delta: mean and largest over directions, both (len,)."""
 
     deltas: Floats
     mean: Floats
@@ -129,8 +129,9 @@ def continuity_modulus(
     """The L2 distance of two linear gates over the rows against the bound of `pro:continuity`, with its constants.
 
     bound^2 = L^2 R^2 delta^2 + 2 (M (M-1) / 2) C_4 sqrt(2) R delta / r: the first part is for rows whose active set
-    stays, L the Lipschitz constant of phi and R = max |(x, 1)|; the second bounds the share of the others, once for
-    each pair of experts, C_4 the ``anti_concentration`` of `ass:distribution` and r the slope separation of theta.
+    stays, L the Lipschitz constant of phi and R = max |(x, 1)|; the second bounds the fraction of the others, once
+    for each pair of experts, C_4 the ``anti_concentration`` of `ass:distribution` and r the slope separation of
+    theta.
 
     >>> X = np.linspace(-1, 1, 2001)[:, None]
     >>> found = continuity_modulus(LinearGate(2, k=1), X, [[1.0, 0.0]], [[1.0, 0.1]], anti_concentration=1.0)

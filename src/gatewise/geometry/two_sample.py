@@ -84,7 +84,10 @@ def positive_p_value(values: Floats) -> float:
 
 
 def difference_interval(values: Floats, chosen: Booleans, level: float) -> Interval:
-    """Welch's interval of mean(values | chosen) - mean(values), (n,) and (n,); the share of chosen rows as it is."""
+    """Welch's interval of mean(values | chosen) - mean(values) for values (n,) and chosen (n,).
+
+    The fraction of chosen rows is taken as fixed.
+    """
     inside, outside = values[chosen], values[~chosen]
     value = float(inside.mean() - values.mean()) if len(inside) else float("nan")
     if len(inside) < 2 or len(outside) < 2:
@@ -93,6 +96,6 @@ def difference_interval(values: Floats, chosen: Booleans, level: float) -> Inter
     if sum(parts) == 0:
         return Interval(value, value, value)
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(inside) - 1) + parts[1] ** 2 / (len(outside) - 1))
-    # mean_C - mean_all is the share of the rest times mean_C - mean_R.
+    # With C the chosen rows and R the others, mean_C - mean_all = (fraction of R) * (mean_C - mean_R).
     error = len(outside) / len(values) * float(np.sqrt(sum(parts)))
     return student_interval(value, error, freedom, level)

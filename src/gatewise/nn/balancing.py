@@ -44,9 +44,9 @@ def _over_tokens(counts: Tensor, n: int) -> Tensor:
 
 @dataclass(frozen=True)
 class SwitchLoss:
-    """coefficient * M * sum_m f_m P_m: f_m the share of assignments that went to m, P_m its mean probability.
+    """coefficient * M * sum_m f_m P_m: f_m the fraction of assignments that went to m, P_m its mean probability.
 
-    The shares have sum one, so that perfect balance costs ``coefficient`` whatever K is (Fedus et al., 2022, for
+    The fractions have sum one, so that perfect balance costs ``coefficient`` whatever K is (Fedus et al., 2022, for
     K = 1; Dai et al., 2024). Null experts count as so many experts with one mean load.
     """
 

@@ -47,7 +47,7 @@ class Recording:
 
     @property
     def shares(self) -> Floats:
-        """The weights scaled to the simplex, (n, M); a token that nobody served has equal shares."""
+        """The weights scaled to sum one, (n, M); a token without an expert has equal weights."""
         weights = self.weights
         total = weights.sum(axis=1, keepdims=True)
         equal = np.full_like(weights, 1.0 / self.n_experts)

@@ -27,7 +27,10 @@ GRID = np.stack(np.meshgrid(_AXIS, _AXIS), axis=-1).reshape(-1, 2)  # the midpoi
 
 @dataclass(frozen=True)
 class SelectionSetting:
-    """The share of the first block, the number of orders, and a radius for all softmax gates, not the paper's."""
+    """The fraction of rows in the first block, the number of orders, and a radius for all softmax gates.
+
+    None stands for the default of the estimator, or for the paper's radius.
+    """
 
     burn_in: float | None = None
     n_orders: int = 1

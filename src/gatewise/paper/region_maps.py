@@ -1,7 +1,7 @@
 """`fig:all-gating-results`: where each gate says that each expert leads, and where it does.
 
 Nine panels, designs by gates, at the settings of `table1.STATED` and the larger n. The true leader is the argmax of
-the true gate. The panels show the first replication; agreement is the share of a grid on the square where the
+the true gate. The panels show the first replication; agreement is the fraction of a grid on the square where the
 estimated leader is the true one.
 """
 

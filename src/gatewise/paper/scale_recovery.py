@@ -1,4 +1,4 @@
-"""Several scales of sharing on a design whose truth is known: is the scale of every component recovered?
+"""Scales of sharing on a design whose truth is known: is the scale of sharing of every component recovered?
 
 Four regions, quarters of [0, 1] in the first feature, on the tree ((0, 1), (2, 3)). Five components with features to
 themselves: a slope that all regions share, a wave that each pair shares, a parabola of each region's own, an offset
@@ -35,7 +35,7 @@ TRUTH = {"trend": "all", "wave": "group", "parabola": "local", "offset": "group"
 
 @dataclass(frozen=True)
 class RecoveryRow:
-    """How often the scale of a component, or of all of them at once, was recovered."""
+    """How often the scale of sharing of a component, or of all of them at once, was recovered."""
 
     component: str
     scale: str
@@ -53,7 +53,7 @@ def sample(n: int, rng: np.random.Generator) -> tuple[Floats, Indices, Floats]:
 
 
 def replicate(n: int, replication: int, seed: int = 0) -> dict[str, str]:
-    """The scales found on one sample."""
+    """The scales of sharing found on one sample."""
     X, labels, y = sample(n, np.random.default_rng(np.random.SeedSequence((seed, 3, n, replication))))
     columns = {name: basis.transform(X) for name, basis in COMPONENTS.items()}
     return fit_scales(columns, labels, TREE, y).scales
@@ -65,7 +65,7 @@ def run(
     seed: int = 0,
     runner: Runner | None = None,
 ) -> list[RecoveryRow]:
-    """Recovery of every component's scale, and of all scales at once, at every size."""
+    """How often every component's scale of sharing, and all of them at once, are recovered, at every sample size."""
     as_count(reps, "reps")
     tasks = [(n, r, seed) for n in sizes for r in range(reps)]
     found = (runner or Runner()).run("scales/1", replicate, tasks)

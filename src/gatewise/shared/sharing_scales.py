@@ -1,8 +1,9 @@
-"""Several scales of sharing: on a tree of regions, which components are common to all, to a group, or local.
+"""Scales of sharing: on a tree of regions, which components are common to all regions, to a group of them, or local.
 
-Each component is split into what all regions share and, for every inner node of the tree, how the branches of that
-node differ. Each of these blocks is a group of a group lasso with adaptive weights; along its path every set of
-active blocks is refitted by least squares, and the Bayesian information criterion picks one.
+The scale of sharing of a component says which regions have the same coefficients. Each component is split into a part
+that all regions have in common and, for every inner node of the tree, the differences between the branches of that
+node. Each of these blocks is a group of a group lasso with adaptive weights; along its path every set of active
+blocks is refitted by least squares, and the Bayesian information criterion picks one.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ class Block(NamedTuple):
 
 
 class ScaleFit(NamedTuple):
-    """The chosen scales and the coefficients of every component in every region."""
+    """The chosen scales of sharing, and the coefficients of every component in every region."""
 
     sets: dict[str, tuple[tuple[int, ...], ...]]  # regions that share; empty: the component is absent
     scales: dict[str, str]  # "all", "group", "local" or "absent"
@@ -48,11 +49,11 @@ class ScaleFit(NamedTuple):
 def fit_scales(
     columns: Mapping[str, Floats], labels: Indices, tree: Tree, y: Floats, n_penalties: int = 40
 ) -> ScaleFit:
-    """Joint least squares with the scale of every component decided by a group penalty and BIC.
+    """Joint least squares where a group penalty and BIC decide the scale of sharing of every component.
 
     min ||y - sum_g B_g t_g||^2 / 2n + penalty sum_g w_g ||t_g||, w_g = sqrt(r_g) / ||t_g of least squares||. columns
-    maps a component's name to its columns (n, p_c) on all rows; labels (n,) are leaves of the tree. The paper's
-    outlook asks for it.
+    maps a component's name to its columns (n, p_c) on all rows; labels (n,) are leaves of the tree. This is a
+    proposal of the paper's outlook.
 
     >>> labels = np.arange(400) % 4
     >>> x = np.linspace(-1, 1, 400)[:, None]

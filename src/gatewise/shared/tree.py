@@ -58,7 +58,7 @@ def sharing_sets(tree: Tree, active: Iterable[tuple[tuple[int, ...], ...]]) -> t
 
 
 def scale_name(sets: tuple[tuple[int, ...], ...]) -> str:
-    """The scale of a component: "all" regions share it, some "group" does, each is "local", or "absent" (no sets)."""
+    """The scale of sharing of a component: "all" regions share it, a "group" does, "local", or "absent" (no sets)."""
     if not sets:
         return "absent"
     if len(sets) == 1:

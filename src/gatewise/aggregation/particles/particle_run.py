@@ -64,10 +64,10 @@ class Epoch(NamedTuple):
 
 
 class ParticleRun(NamedTuple):
-    """What the particles leave behind.
+    """The result of a run of particles over n observations.
 
-    For each of n observations its prediction from the past, the log of its mixture density (log_z), and the effective
-    sample size after it (ess); an acceptance rate for every round of moves; the epochs between them.
+    For each observation: its one-step-ahead prediction, the log of its predictive density (log_z), and the effective
+    sample size after it (ess). For each round of moves: its acceptance rate. ``epochs``: the stretches between moves.
     """
 
     predictions: Floats

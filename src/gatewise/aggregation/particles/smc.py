@@ -84,10 +84,10 @@ def systematic(log_weights: Floats, size: int, u: float) -> Indices:
 
 
 def tempering_exponent(log_weights: Floats, log_density: Floats, rest: float, wanted: float) -> float:
-    """The power, at most ``rest``, to which an observation's density enters the weights next.
+    """Adaptive tempering: the power, at most ``rest``, of an observation's density in the next update of the weights.
 
-    All of ``rest``, unless that would leave an effective sample size below half of ``wanted``; then the power that
-    leaves ``wanted``, by bisection.
+    It is ``rest``, unless the effective sample size would then fall below half of ``wanted``; in that case it is the
+    power with which the effective sample size is ``wanted``, found by bisection.
     """
 
     def size_after(exponent: float) -> float:

@@ -29,7 +29,7 @@ GATE_TITLES = {"linear": "linear gate", "quadratic": "quadratic gate", "kernel":
 
 
 def regions_table(panels: Sequence[Panel]) -> Table:
-    """The share of the square, in percent, where each gate's largest weight is that of the truly leading expert."""
+    """The part of the square, in percent, where each gate's largest weight is that of the truly leading expert."""
     reps = panels[0].reps
     over = "the first replication" if reps == 1 else f"{reps} replications, mean (sd)"
     table = Table(title=f"Share of the square where the true leader leads: {over}", box=SIMPLE)

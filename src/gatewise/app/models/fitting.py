@@ -44,7 +44,9 @@ def fit_and_score(
     seed: int = 0,
     jobs: int | None = 1,
 ) -> tuple[SavedModel, Trial | None]:
-    """A model fitted to all rows of a table, and its score on the share ``test`` of them, if that is not 0.
+    """A model fitted to all rows of a table, and the score of a trial that holds out the fraction ``test`` of them.
+
+    The trial is None if ``test`` is 0.
 
     ``pool`` and ``gates`` are those of `build`.
     """
@@ -67,7 +69,7 @@ def build(
 
 
 def run_trial(model: Any, table: TrainingTable, share: float, seed: int) -> Trial | None:
-    """Hold back a share of the rows, fit on the rest and score; None if the share is 0."""
+    """Hold out the fraction ``share`` of the rows, fit on the others and score on those held out; None if it is 0."""
     n = len(table.y)
     n_test = round(share * n)
     if n_test == 0:

@@ -17,9 +17,9 @@ OURS, STACK = "Gatewise", "convex stack"
 class MethodScore:
     """The error of one way to predict, and how much better Gatewise is.
 
-    ``gain`` is the share of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
-    is that of his one-sided test of no gain. Both take the rows' errors for independent, and are None for Gatewise
-    itself.
+    ``gain`` is the fraction of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
+    is that of Student's one-sided test of no gain. Both assume that the errors of the rows are independent, and are
+    None for Gatewise itself.
     """
 
     method: str
