@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -9,6 +10,18 @@ from hypothesis import settings
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)
 settings.load_profile("quick")
+
+
+@pytest.fixture
+def sample():
+    """Inputs of 300 rows, forecasts of three experts, and responses that follow the first or the second of them."""
+    from gatewise.gates.inputs import Inputs
+
+    rng = np.random.default_rng(3)
+    Z = rng.normal(size=(300, 2))
+    F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
+    y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
+    return Inputs(Z, np.ones(300)), F, y
 
 
 @pytest.fixture

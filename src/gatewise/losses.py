@@ -260,8 +260,27 @@ class ResidualLoss:
         return np.asarray(self._residual(z) / self.scale)
 
 
+class _LossOfMixture:
+    """What losses of z alone have in common: no scale, and nothing that is kept of the rows."""
+
+    additive: ClassVar[bool] = False
+    scale: ClassVar[float] = 1.0
+
+    def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
+        return self
+
+    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
+        return self
+
+    def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
+        return self
+
+    def quadratic(self) -> None:
+        return None
+
+
 @dataclass(frozen=True)
-class LogLoss:
+class LogLoss(_LossOfMixture):
     """phi_i(z) = -log z, where z is the probability or density that the mixture gave to the outcome.
 
     Mixable: under AFTER the sum of the aggregate's losses exceeds that of the best of S candidates by at most log S.
@@ -269,9 +288,6 @@ class LogLoss:
     >>> LogLoss().value(np.array([0.5, 0.25])).round(3)
     array([0.693, 1.386])
     """
-
-    additive: ClassVar[bool] = False
-    scale: ClassVar[float] = 1.0
 
     def value(self, z: Floats) -> Floats:
         return -self.log_density(z)
@@ -289,21 +305,9 @@ class LogLoss:
     def error(self, z: Floats) -> Floats:
         return self.value(z)
 
-    def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
-        return self
-
-    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
-        return self
-
-    def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
-        return self
-
-    def quadratic(self) -> None:
-        return None
-
 
 @dataclass(frozen=True)
-class ScoreLoss:
+class ScoreLoss(_LossOfMixture):
     """phi_i(z) = -z, where z is the score of the mixture.
 
     ``rate`` is the learning rate of the exponential weights: a candidate's weight is exp(rate * sum_i z_i).
@@ -311,9 +315,6 @@ class ScoreLoss:
     >>> ScoreLoss(rate=2.0).log_density(np.array([0.5]))
     array([1.])
     """
-
-    additive: ClassVar[bool] = False
-    scale: ClassVar[float] = 1.0
 
     rate: float = 1.0
 
@@ -331,15 +332,3 @@ class ScoreLoss:
 
     def error(self, z: Floats) -> Floats:
         return -z
-
-    def calibrated(self, z: Floats, sample_weight: Floats) -> Self:  # noqa: ARG002 - there is no scale
-        return self
-
-    def scaled(self, scale: Floats | float) -> Self:  # noqa: ARG002
-        return self
-
-    def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
-        return self
-
-    def quadratic(self) -> None:
-        return None

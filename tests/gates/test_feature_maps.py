@@ -5,17 +5,8 @@ import pytest
 
 from gatewise.gates import ForecastGate
 from gatewise.gates.feature_maps import ForecastFeatures
-from gatewise.gates.inputs import GateInputs, Inputs
+from gatewise.gates.inputs import GateInputs
 from tests.families import GATES
-
-
-@pytest.fixture
-def sample():
-    rng = np.random.default_rng(3)
-    Z = rng.normal(size=(300, 2))
-    F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
-    y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
-    return Inputs(Z, np.ones(300)), F, y
 
 
 @pytest.mark.parametrize("gate", GATES, ids=repr)

@@ -9,15 +9,6 @@ from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list, FittedList, gate_features, log_prior, reference
 
 
-@pytest.fixture
-def sample():
-    rng = np.random.default_rng(3)
-    Z = rng.normal(size=(300, 2))
-    F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
-    y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
-    return Inputs(Z, np.ones(300)), F, y
-
-
 def features(sample, fade=1.0):
     inputs, F, _ = sample
     maps = {name: GATES[name].feature_map.fit(GATES[name], inputs, F, 0) for name in AUTOMATIC}

@@ -7,18 +7,8 @@ from scipy.special import softmax
 
 from gatewise.gates import LinearGate
 from gatewise.gates.feature_maps import CoordinateFeatures
-from gatewise.gates.inputs import Inputs
 from gatewise.losses import DoubleExponential, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.solvers.softmax_path import _PathProblem, gate_paths, PathRequest, stack_weights
-
-
-@pytest.fixture
-def sample():
-    rng = np.random.default_rng(3)
-    Z = rng.normal(size=(300, 2))
-    F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
-    y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
-    return Inputs(Z, np.ones(300)), F, y
 
 
 def objective(theta, features, F, y, base, spread, weight, linear, linear_spread):
