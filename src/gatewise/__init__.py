@@ -1,5 +1,6 @@
 """Gatewise learns where each model is right: gates over a pool of experts."""
 
+import sys
 from importlib import import_module
 from types import ModuleType
 
@@ -9,7 +10,10 @@ from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, Route
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
+from gatewise.moved import MovedModules
 from gatewise.router.settings import MoESettings
+
+sys.meta_path.append(MovedModules())
 
 __version__ = "0.2.0"
 

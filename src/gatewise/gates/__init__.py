@@ -23,3 +23,9 @@ __all__ = [
     "phi_regularity",
     "register_gate",
 ]
+
+
+def __getattr__(name: str) -> None:
+    if name == "FAMILIES":
+        raise AttributeError("gatewise.gates.FAMILIES is now gatewise.gates.GATES, families by their names")
+    raise AttributeError(f"module 'gatewise.gates' has no attribute {name!r}")
