@@ -11,7 +11,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-rest unit coverage mutants house bench bench-real figure clean help
+.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -28,7 +28,7 @@ QUICK := not slow and not wheel and not pools
 PYTEST := $(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadfile -m "$(QUICK)"
 
 test: $(VENV)/.dev  ## all checks but the tests that are slow, build a wheel or start pools: at most five minutes
-	@$(MAKE) --jobs=2 $(SYNC) --no-print-directory warm-product types warm-rest lint layers
+	@$(MAKE) --jobs=2 $(SYNC) --no-print-directory warm-product types warm-lists warm-rest lint layers
 	$(PYTEST)
 
 lint: $(VENV)/.dev  ## ruff
@@ -41,13 +41,16 @@ types: $(VENV)/.dev  ## mypy, strict
 layers: $(VENV)/.dev  ## import-linter: imports only go down
 	$(BIN)/lint-imports
 
-warm: warm-product warm-rest  ## compile the kernels into their cache, so that no two workers compile the same one
+warm: warm-product warm-lists warm-rest  ## compile the kernels into their cache, so that no two workers compile the same one
 
 warm-product: $(VENV)/.dev
 	@$(ALONE) $(BIN)/python tools/warm_up.py product_nets
 
+warm-lists: $(VENV)/.dev
+	@$(ALONE) $(BIN)/python tools/warm_up.py lists
+
 warm-rest: $(VENV)/.dev
-	@$(ALONE) $(BIN)/python tools/warm_up.py lists particles gates router shared
+	@$(ALONE) $(BIN)/python tools/warm_up.py particles gates router shared
 
 unit: warm  ## pytest with doctests, on all cores
 	$(PYTEST)
