@@ -56,15 +56,15 @@ class _Newton(NamedTuple):
         return out.reshape(right.shape)
 
 
-def simplex_gap(gradient: Floats, theta: Floats) -> Floats:
-    """The Frank-Wolfe gap max_u <gradient, theta - u> over one simplex vector per column, (..., M, C) each.
+def simplex_gap(gradient: Floats, theta: Floats) -> float:
+    """The Frank-Wolfe gap max_u <gradient, theta - u> over one simplex vector per column, (M, C) each.
 
     sum_c (gradient_c . theta_c - min_m gradient_mc). A convex function exceeds its minimum by at most this.
 
-    >>> float(simplex_gap(np.array([[3.0], [1.0]]), np.array([[0.5], [0.5]])))
+    >>> simplex_gap(np.array([[3.0], [1.0]]), np.array([[0.5], [0.5]]))
     1.0
     """
-    return np.asarray(np.sum((gradient - gradient.min(axis=-2, keepdims=True)) * theta, axis=(-2, -1)))
+    return float(np.sum((gradient - gradient.min(axis=0)) * theta))
 
 
 def init(problem: QuadraticObjective) -> CentralPoint:

@@ -101,7 +101,7 @@ def _solve(features: Floats, F: Floats, y: Floats, shares: Floats, tol: float, m
     """The fit for finite arrays features (n, C), F (n, M), y (n,) and sample weights ``shares`` (n,) with sum one."""
     problem = _prepare(features, F, y, shares)
     if not problem.experts.any():  # one expert, or all of them agree: any weights do
-        return _certify(problem, np.ones(problem.shape)[None], tol, 0)[0]
+        return _certify(problem, np.ones(problem.shape), tol, 0)
     ahead = AHEAD * tol
     point, n_iter = interior_point.run(_quadratic(problem), ahead, ahead * FLOOR * problem.scale, max_iter)
     fit = _best(problem, point.theta, tol, n_iter)
@@ -166,23 +166,21 @@ def _quadratic(problem: _Problem) -> QuadraticObjective:
 
 def _best(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
     """The fit at theta, with weights below VANISHING set to zero if the gap then is no larger or within ``tol``."""
-    inner, face = _certify(problem, np.stack([theta, np.where(theta < VANISHING, 0.0, theta)]), tol, n_iter)
+    inner = _certify(problem, theta, tol, n_iter)
+    face = _certify(problem, np.where(theta < VANISHING, 0.0, theta), tol, n_iter)
     return face if face.converged or face.gap <= inner.gap else inner
 
 
-def _certify(problem: _Problem, thetas: Floats, tol: float, n_iter: int) -> list[SimplexFit]:
-    """The fits at thetas (J, M, C), columns scaled to sum one: objective and gap are computed from the rows.
+def _certify(problem: _Problem, theta: Floats, tol: float, n_iter: int) -> SimplexFit:
+    """The fit at theta (M, C), columns scaled to sum one: objective and gap are computed from the rows.
 
     They do not depend on the solver's own arithmetic, and so certify its result.
     """
-    thetas = thetas / thetas.sum(axis=1, keepdims=True)
-    fitted = np.einsum("jim,im->ji", problem.features @ thetas.swapaxes(1, 2), problem.experts)
-    residuals = problem.target - fitted
-    slopes = (-2.0 * problem.shares * residuals)[:, :, None] * problem.experts  # (J, n, M)
-    gaps = simplex_gap(slopes.swapaxes(1, 2) @ problem.features, thetas)
-    square, fits = problem.unit**2, []
-    for theta, residual, gap in zip(thetas, residuals, gaps.tolist(), strict=True):
-        objective = float(problem.shares @ residual**2)
-        relative = gap / (max(objective, FLOOR * problem.scale) or 1.0)
-        fits.append(SimplexFit(theta, objective * square, gap * square, relative, relative <= tol, n_iter))
-    return fits
+    theta = theta / theta.sum(axis=0)
+    fitted = np.einsum("im,im->i", problem.features @ theta.T, problem.experts)
+    residual = problem.target - fitted
+    gradient = -2.0 * (problem.experts * (problem.shares * residual)[:, None]).T @ problem.features
+    objective, gap = float(problem.shares @ residual**2), simplex_gap(gradient, theta)
+    relative = gap / (max(objective, FLOOR * problem.scale) or 1.0)
+    square = problem.unit**2
+    return SimplexFit(theta, objective * square, gap * square, relative, relative <= tol, n_iter)
