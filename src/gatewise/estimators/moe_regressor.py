@@ -154,19 +154,39 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
-        if not (return_std or router.needs_forecasts(shares) or router.is_corrected(shares)):
-            weights = router.weights(shares, X)
+        if not (return_std or router.needs_forecasts(shares)):
+            weights = router.fitted.mean_weights(shares, router.rows(shares, X))
             return self._always(X) + self._pool().mix(X, nonzero_assignments(weights))
-        F = self._pool().predict(X)
-        weights = router.weights(shares, X, F)
-        mean = self._always(X) + np.einsum("im,im->i", weights, F) + router.fitted.corrections(shares, F)
-        return (mean, self._scale.sd(disagreement(weights, F))) if return_std else mean
+        rows = router.rows(shares, X, self._guarded(X)[0])
+        weights = router.fitted.mean_weights(shares, rows)
+        mean = self._always(X) + np.einsum("im,im->i", weights, rows.F)
+        mean += sum(router.fitted.shared_parts(shares, rows).values())
+        return (mean, self._scale.sd(disagreement(weights, rows.F))) if return_std else mean
 
     def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
-        F = self._pool().predict(X) if self._router.needs_forecasts(shares) else None
-        return self._router.weights(shares, X, F)
+        F = self._guarded(X)[0] if self._router.weights_need_forecasts(shares) else None
+        return self._router.fitted.mean_weights(shares, self._router.rows(shares, X, F))
+
+    def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
+        """What each prediction is made of, by name, (n,) each; the columns have the sum ``predict(X)``.
+
+        The columns are an "intercept", the shared parts (shared experts, the linear correction, learners on inputs
+        and forecasts), and for every expert its weight times its forecast. ``pandas.DataFrame`` takes the result.
+        """
+        X, shares = self._rows_and_shares(X, readout)
+        rows = self._router.rows(shares, X, self._guarded(X)[0])
+        parts = {"intercept": np.zeros(len(rows)), **self._router.fitted.shared_parts(shares, rows)}
+        always = Pool(self._shared, n_jobs=self.n_jobs).predict(X)
+        parts.update({name: always[:, j] for j, (name, _) in enumerate(self._shared)})
+        weighed = self._router.fitted.mean_weights(shares, rows) * rows.F
+        return {**parts, **{name: weighed[:, m] for m, name in enumerate(self._router.names)}}
+
+    def guarded_rows(self, X: Any) -> NDArray[np.bool_]:
+        """Where an expert's forecast is set aside because it cannot be meant, (n, M); see `ForecastGuard`."""
+        check_is_fitted(self)
+        return self._guarded(checked_rows(self, X))[1]
 
     def transform(self, X: Any) -> Floats:
         """The forecasts of the experts, (n, M)."""
@@ -177,7 +197,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """The forecasts of all candidates, (n, S), without the shared experts."""
         check_is_fitted(self)
         X = checked_rows(self, X)
-        return self._router.candidate_forecasts(X, self._pool().predict(X))
+        return self._router.candidate_forecasts(X, self._guarded(X)[0])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
         """The names of the columns of ``transform``: the experts'."""
@@ -197,7 +217,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         always, settings = self._always(X), self._settings()
         loss = ResidualLoss(y - always, settings.density)
         self._keep_router(
-            self._router.continued(X, self._pool().predict(X), loss, settings.rate * weight / self._unit_weight)
+            self._router.continued(X, self._guarded(X)[0], loss, settings.rate * weight / self._unit_weight)
         )
         self.online_predictions_ = self._router.mixing.online + always
         if update_experts:
@@ -306,6 +326,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def _pool(self) -> Pool:
         """The fitted experts."""
         return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs)
+
+    def _guarded(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
+        """The experts' forecasts with those replaced that cannot be meant, and where that was, (n, M) each."""
+        return self._router.guard.apply(self._pool().predict(X))
 
     def _always(self, X: Any) -> Floats:
         """The sum of the shared experts' predictions, (n,)."""

@@ -13,6 +13,7 @@ from gatewise.arrays import Floats
 MOST_LEVELS = 10
 LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
+MOST_TREE_COLUMNS = 200  # trees split the columns themselves up to this number, and principal components beyond
 MISSING = "(missing)"
 SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
@@ -84,13 +85,23 @@ Column = NumberColumn | LevelColumn
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The gate's view of n rows: coordinates Z (n, r) and ``inside`` (n,), 1 within the data and 0 far from it."""
+    """The gate's view of n rows: coordinates Z (n, r) and ``inside`` (n,), 1 within the data and 0 far from it.
+
+    ``columns`` (n, p) are the standardised columns before any reduction to principal components, for trees; None
+    where they are the coordinates themselves.
+    """
 
     Z: Floats
     inside: Floats
+    columns: Floats | None = None
 
     def __getitem__(self, rows: Any) -> "Inputs":
-        return Inputs(self.Z[rows], self.inside[rows])
+        return Inputs(self.Z[rows], self.inside[rows], None if self.columns is None else self.columns[rows])
+
+    @property
+    def for_trees(self) -> Floats:
+        """The columns that trees split, (n, p)."""
+        return self.Z if self.columns is None else self.columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,13 +147,14 @@ class GateInputs:
     def transform(self, X: Any) -> Inputs:
         """The gate's view of the rows of X."""
         Z = (self.encode(X) - self.mean) / self.scale
+        columns = None
         if self.rotation is not None:
-            Z = Z @ self.rotation
+            columns, Z = Z if Z.shape[1] <= MOST_TREE_COLUMNS else None, Z @ self.rotation
         excess = np.zeros(len(Z))
         for column, (_, values) in zip(self.columns, table_columns(X), strict=True):
             if column is not None:
                 excess = np.maximum(excess, column.excess(values))
-        return Inputs(Z, np.exp(-0.5 * np.minimum(excess / self.fade, 40.0) ** 2))
+        return Inputs(Z, np.exp(-0.5 * np.minimum(excess / self.fade, 40.0) ** 2), columns)
 
 
 def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:

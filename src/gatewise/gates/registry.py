@@ -8,6 +8,7 @@ from gatewise.gates.gate import Gate
 from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
 from gatewise.gates.quadratic import QuadraticGate
+from gatewise.gates.tree import TreeGate
 
 GateChoice: TypeAlias = Gate | type[Gate]
 
@@ -17,9 +18,10 @@ GATES: dict[str, type[Gate]] = {
     "quadratic": QuadraticGate,
     "kernel": KernelGate,
     "forecast": ForecastGate,
+    "tree": TreeGate,
     "feature": FeatureGate,
 }
-AUTOMATIC = ("linear", "quadratic", "kernel", "forecast")  # the families of ``gates="auto"``
+AUTOMATIC = ("linear", "quadratic", "kernel", "forecast", "tree")  # the families of ``gates="auto"``
 
 
 def register_gate(name: str, family: type[Gate]) -> type[Gate]:

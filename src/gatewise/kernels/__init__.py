@@ -7,5 +7,16 @@ from gatewise.kernels.gating import (
     softmax_rows,
 )
 from gatewise.kernels.top_k import top_k, top_k_rows
+from gatewise.kernels.trees import pack_trees, tree_sums, Trees
 
-__all__ = ["add_linear_softmax", "linear_scores", "linear_softmax", "softmax_rows", "top_k", "top_k_rows"]
+__all__ = [
+    "add_linear_softmax",
+    "linear_scores",
+    "linear_softmax",
+    "pack_trees",
+    "softmax_rows",
+    "top_k",
+    "top_k_rows",
+    "tree_sums",
+    "Trees",
+]

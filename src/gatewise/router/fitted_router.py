@@ -11,9 +11,12 @@ from gatewise.arrays import Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate, FittedList, gate_features
+from gatewise.router.candidates import Candidate
 from gatewise.router.expert_regions import region_table, RegionTable
-from gatewise.router.learning import continue_mixing, Mixing, RouterFit
+from gatewise.router.fitted_list import FittedList
+from gatewise.router.guard import ForecastGuard
+from gatewise.router.learning import continue_mixing, gate_features, Mixing, RouterFit
+from gatewise.router.members import ListRows
 from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
 
 NEGLIGIBLE = 1e-3  # the total share of the candidates that are left out of a prediction, at most
@@ -46,6 +49,7 @@ class FittedRouter:
 
     names: tuple[str, ...]
     inputs: GateInputs
+    guard: ForecastGuard
     maps: Mapping[str, GateFeatures]
     fitted: FittedList
     mixing: Mixing
@@ -68,11 +72,12 @@ class FittedRouter:
         With ``single_k`` the single candidate is a gate with that many active experts, or one expert alone.
         """
         seen = inputs.transform(X)[fit.rows]
-        forecasts = fit.final.forecasts(gate_features(fit.maps, seen, fit.F), fit.F)
+        forecasts = fit.final.forecasts(ListRows(seen, gate_features(fit.maps, seen, fit.F), fit.F))
         encoded = inputs.encode(_safe_indexing(X, fit.rows))
         return cls(
             names=tuple(names),
             inputs=inputs,
+            guard=fit.guard,
             maps=fit.maps,
             fitted=fit.final,
             mixing=fit.mixing,
@@ -97,23 +102,25 @@ class FittedRouter:
         return np.asarray(shares / shares.sum())
 
     def needs_forecasts(self, shares: Floats) -> bool:
+        """Whether a prediction needs the forecasts of all experts at every row."""
+        used = [self.fitted.candidates[s] for s in np.flatnonzero(shares)]
+        return any(c.kind == "shared" or c.corrected or self._looks(c) for c in used)
+
+    def weights_need_forecasts(self, shares: Floats) -> bool:
         """Whether the weights of the experts depend on their forecasts."""
-        return any(self.maps[name].needs_forecasts for name in self.fitted.gates_in_use(shares))
+        return any(self._looks(self.fitted.candidates[s]) for s in np.flatnonzero(shares))
 
-    def is_corrected(self, shares: Floats) -> bool:
-        """Whether a correction is added, which needs every expert's forecast."""
-        return bool((shares @ self.fitted.correction).any())
-
-    def weights(self, shares: Floats, X: Any, F: Floats | None = None) -> Floats:
-        """The weights of the experts at the rows of X, (n, M); F (n, M) their forecasts where those are needed."""
+    def rows(self, shares: Floats, X: Any, F: Floats | None = None) -> ListRows:
+        """What the candidates with a share see of the rows of X; F (n, M) are the experts' forecasts, if needed."""
         inputs = self.inputs.transform(X)
-        used = self.fitted.gates_in_use(shares)
+        used = {self.fitted.candidates[s].name for s in np.flatnonzero(shares)}
         maps = {name: one for name, one in self.maps.items() if name in used}
-        return self.fitted.mean_weights(shares, gate_features(maps, inputs, F), len(inputs.Z))
+        forecasts = np.empty((len(inputs.inside), 0)) if F is None else F
+        return ListRows(inputs, gate_features(maps, inputs, F), forecasts)
 
     def candidate_forecasts(self, X: Any, F: Floats) -> Floats:
         """The forecasts of all candidates at the rows of X, (n, S)."""
-        return self.fitted.forecasts(gate_features(self.maps, self.inputs.transform(X), F), F)
+        return self.fitted.forecasts(self.rows(np.ones(len(self.fitted.candidates)), X, F))
 
     def continued(self, X: Any, F: Floats, loss: Loss, power: Floats) -> Self:
         """The router after AFTER has updated its weights with more rows X; the candidates are not fitted again.
@@ -121,6 +128,10 @@ class FittedRouter:
         F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``power`` (n,) as in `mix`.
         """
         return replace(self, mixing=continue_mixing(self.mixing, self.candidate_forecasts(X, F), loss, power))
+
+    def _looks(self, c: Candidate) -> bool:
+        """Whether a candidate is a gate that looks at the forecasts."""
+        return c.kind == "gate" and c.name in self.maps and self.maps[c.name].needs_forecasts
 
 
 def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None) -> int:

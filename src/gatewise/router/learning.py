@@ -13,7 +13,10 @@ from gatewise.experts.pool import HeldOut
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate, FittedList, gate_features, log_prior
+from gatewise.router.candidates import Candidate, log_prior
+from gatewise.router.fitted_list import FittedList
+from gatewise.router.guard import ForecastGuard
+from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
@@ -23,12 +26,16 @@ MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are
 
 @dataclass(frozen=True, eq=False)
 class RouterSample:
-    """The data that a router learns from: gate inputs, loss and weights of n rows, and the held-out forecasts."""
+    """The data that a router learns from: gate inputs, loss and weights of n rows, and the held-out forecasts.
+
+    The ``guard`` replaces forecasts that cannot be meant.
+    """
 
     inputs: Inputs
     loss: Loss
     sample_weight: Floats
     held_out: HeldOut
+    guard: ForecastGuard
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,7 @@ class RouterFit:
 
     final: FittedList
     maps: Mapping[str, GateFeatures]
+    guard: ForecastGuard
     mixing: Mixing
     rows: Indices
     loss: Loss
@@ -83,18 +91,18 @@ def learn(
     ``maps`` are the fitted features of every gate by its name, ``seed`` draws the orders of the rows.
     """
     data = sample.held_out
-    F, loss = data.F, sample.loss.part(data.rows)
-    features = gate_features(maps, sample.inputs[data.rows], F)
+    F, loss = sample.guard.apply(data.F)[0], sample.loss.part(data.rows)
+    inputs = sample.inputs[data.rows]
+    seen = ListRows(inputs, gate_features(maps, inputs, F), F)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
 
     def fit_on(entries: Indices) -> FittedList:
-        here = {name: columns[entries] for name, columns in features.items()}
-        return FittedList.fit(candidates, here, F[entries], loss.part(entries), weight[entries])
+        return FittedList.fit(candidates, seen.part(entries), loss.part(entries), weight[entries], seed)
 
     lists = [(fit_on(known), out) for known, out in _gate_splits(data, seed)]
     used = np.concatenate([out for _, out in lists])
     fold = np.repeat(np.arange(len(lists)), [len(out) for _, out in lists])
-    forecasts = np.concatenate([one.forecasts(_at(features, out), F[out]) for one, out in lists])
+    forecasts = np.concatenate([one.forecasts(seen.part(out)) for one, out in lists])
     rows, prior, used_loss = data.rows[used], log_prior(candidates), loss.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, settings.rate * weight[used], orders)
@@ -105,11 +113,12 @@ def learn(
     return RouterFit(
         final=fit_on(np.arange(len(F))),
         maps=maps,
+        guard=sample.guard,
         mixing=mix(forecasts, used_loss, prior, whole.power, orders),
         rows=rows,
         loss=used_loss,
         F=F[used],
-        weights=_held_out_weights(shares, lists, fold, features, used),
+        weights=_held_out_weights(shares, lists, fold, seen.part(used)),
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(Candidate("stack", "convex"))],
@@ -169,26 +178,26 @@ class ListForecasts:
         return mix(self.forecasts[kept], self.loss.part(kept), log_prior, self.power[kept], orders).shares
 
 
-def _at(features: Mapping[str, Floats], entries: Indices) -> dict[str, Floats]:
-    return {name: columns[entries] for name, columns in features.items()}
+def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
+    """The features (n, p) of every gate by its name, from the inputs of n rows and the forecasts F (n, M)."""
+    return {name: one.features(inputs, F) for name, one in maps.items()}
 
 
 def _held_out_weights(
     shares: list[tuple[Indices, Floats]],
     lists: list[tuple[FittedList, Indices]],
     fold: Indices,
-    features: Mapping[str, Floats],
-    used: Indices,
+    seen: ListRows,
 ) -> Floats:
     """The out-of-fold gate weights of every entry, (N, M).
 
     The gates of an entry come from the list that was fitted without its fold, their shares from the other parts.
     """
-    weights = np.empty((len(used), len(lists[0][0].stack)))
+    weights = np.empty(seen.F.shape)
     for entries, share in shares:
         for number in np.unique(fold[entries]):
             here = entries[fold[entries] == number]
-            weights[here] = lists[number][0].mean_weights(share, _at(features, used[here]), len(here))
+            weights[here] = lists[number][0].mean_weights(share, seen.part(here))
     return weights
 
 

@@ -45,6 +45,7 @@ class MoESettings:
     n_components: int = 20
     fade: float = 0.25
     correct: bool = True
+    learners: tuple[str, ...] = ("forest", "boosted")
     specialize: int = 0
     rate: float = 0.2
     noise: Any = "gaussian"

@@ -11,10 +11,13 @@ from gatewise.arrays import Floats
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
+from gatewise.gates.tree import TreeGate
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list
+from gatewise.router.guard import ForecastGuard
 from gatewise.router.learning import learn, RouterFit, RouterSample
 from gatewise.router.settings import MoESettings
+from gatewise.router.tree_members import shared_learners, tree_gates
 
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
@@ -61,13 +64,19 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
     """Learn the router from the routed experts' held-out forecasts of a target (n,)."""
     names = [name for name, _ in task.routed.experts]
     settings = task.settings
-    gates = task.gates if len(names) > 1 else {}
-    seen, F = task.inputs[held_out.rows], held_out.F
+    chosen = task.gates if len(names) > 1 else {}
+    gates = {name: gate for name, gate in chosen.items() if gate is not TreeGate}  # trees are boosted, on no features
+    trees = tree_gates() if len(gates) < len(chosen) and None in task.ks else []
+    guard = ForecastGuard.fit(held_out.F, target[held_out.rows])
+    seen, F = task.inputs[held_out.rows], guard.apply(held_out.F)[0]
     maps = {name: gate.feature_map.fit(gate, seen, F, task.seed) for name, gate in gates.items()}
     ks = {name: _active_counts(gate, task.ks) for name, gate in gates.items()}
-    candidates = candidate_list(names, ks, settings.spreads, settings.correct)
+    if None in task.ks:
+        trees += shared_learners(settings.learners)
+    candidates = candidate_list(names, ks, settings.spreads, settings.correct, trees)
     loss = ResidualLoss(target, settings.density)
-    return learn(RouterSample(task.inputs, loss, task.sample_weight, held_out), candidates, maps, settings, task.seed)
+    sample = RouterSample(task.inputs, loss, task.sample_weight, held_out, guard)
+    return learn(sample, candidates, maps, settings, task.seed)
 
 
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
