@@ -10,6 +10,7 @@ from gatewise.gates.inputs import GateInputs
 from gatewise.losses import DoubleExponential, Gaussian, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.router.candidates import candidate_list
 from gatewise.router.fitted_router import FittedRouter
+from gatewise.router.guard import ForecastGuard
 from gatewise.router.learning import continue_mixing, learn, mix, RouterSample
 from gatewise.router.settings import MoESettings
 
@@ -110,12 +111,14 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
     candidates = candidate_list(["a", "b"], {"linear": [None, 1]}, (1.0, 10.0), corrected=loss.additive)
     settings = MoESettings(n_orders=2, rate=1.0)
-    fit = learn(RouterSample(seen, loss, np.ones(n), held_out), candidates, maps, settings, 0)
+    sample = RouterSample(seen, loss, np.ones(n), held_out, ForecastGuard.open(2))
+    fit = learn(sample, candidates, maps, settings, 0)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
-    router = FittedRouter.from_fit(fit, x, inputs, ["a", "b"], np.ones(n), None)
-    assert router.verdict.kind == "gate"
+    router = FittedRouter.from_fit(fit, x, inputs, ["a", "b"], np.ones(n), fit.signal()[np.argsort(fit.rows)], None)
+    assert router.verdict.headline == "gating pays"
     assert router.verdict.gain.value > 0.0
-    weights = router.weights(router.shares("aggregate"), np.array([[-0.8], [0.8]]), np.zeros((2, 2)))
+    shares = router.shares("aggregate")
+    weights = router.fitted.mean_weights(shares, router.rows(shares, np.array([[-0.8], [0.8]])))
     assert weights[0, 0] > 0.7
     assert weights[1, 1] > 0.7
     assert [row.advantage.low > 0.0 for row in router.regions] == [True, True]

@@ -3,35 +3,39 @@
 import numpy as np
 
 from gatewise.router.candidates import candidate_list
-from gatewise.router.verdict import gain_interval, HeldOutLosses, no_gain_p_value, reach_verdict
+from gatewise.router.verdict import gain_interval, HeldOutLosses, reach_verdict, signal_p_value
 
 
 class TestVerdict:
     CANDIDATES = candidate_list(["a", "b"], {"linear": [None]}, [1.0], corrected=False)
 
-    def reach(self, gate_weight, gain, n=400):
+    def reach(self, gate_share, signal, gain=0.1, n=400):
         rng = np.random.default_rng(0)
         stack = rng.chisquare(1, n)
-        shares = np.array([0.1, 0.05, 0.85 - gate_weight, 0.0, gate_weight])
-        return reach_verdict(self.CANDIDATES, shares, HeldOutLosses(stack * (1 - gain), stack, stack, np.ones(n), 5))
+        losses = HeldOutLosses(stack * (1 - gain), stack, 2 * stack, signal + rng.normal(size=n), np.ones(n))
+        shares = np.array([0.0, 0.0, 1.0 - gate_share, 0.0, gate_share])
+        return reach_verdict(self.CANDIDATES, shares, 4 if gate_share > 0.5 else 2, "a", losses)
 
-    def test_a_gate_needs_a_gain_beyond_chance(self):
-        assert self.reach(0.8, 0.1).kind == "gate"
-        assert self.reach(0.5, 0.0).kind == "stack"
-        assert self.reach(0.5, -0.1).kind == "stack"
-        assert "do not gate" in str(self.reach(0.5, -0.1))
+    def test_gating_pays_where_the_signal_is_beyond_chance_and_the_gain_is_positive(self):
+        found = self.reach(0.8, 0.5)
+        assert found.headline == "gating pays"
+        assert found.gates
+        assert str(found).startswith("gating pays (share 0.80), nearest to: linear gate")
 
-    def test_the_interval_covers_the_gain_of_a_test_set(self):
-        rng = np.random.default_rng(1)
-        hits = 0
-        for _ in range(400):
-            stack = rng.chisquare(1, 300)
-            own = stack * rng.uniform(0.7, 1.2, 300)
-            gain = gain_interval(own[:200], stack[:200], np.ones(200), n_parts=200)
-            hits += gain.low <= 1 - own[200:].mean() / stack[200:].mean() <= gain.high
-        assert 0.92 <= hits / 400 <= 0.98
+    def test_a_gate_without_a_shown_gain_is_said_to_be_used(self):
+        for found in (self.reach(0.3, 0.0), self.reach(0.3, 0.5, gain=-0.1)):
+            assert found.headline == "a gate is used"
+            assert "gain not shown (share 0.30)" in str(found)
+
+    def test_without_a_share_there_is_no_gate_and_the_stack_is_held_against_the_best_expert(self):
+        found = self.reach(0.0, 0.5)
+        assert found.headline == "no gate"
+        assert str(found) == (
+            "no gate, nearest to: convex stack; gain over the best single expert, a +55.0 % "
+            f"({100 * found.gain.low:+.1f} to {100 * found.gain.high:+.1f})"
+        )
 
     def test_equal_losses_are_no_gain(self):
         same = (np.ones(10), np.ones(10), np.ones(10))
-        assert gain_interval(*same, n_parts=5) == (0.0, 0.0, 0.0)
-        assert no_gain_p_value(*same) == 1.0
+        assert gain_interval(*same) == (0.0, 0.0, 0.0)
+        assert signal_p_value(np.zeros(10), np.ones(10)) == 1.0

@@ -296,7 +296,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """The fitted attributes."""
         fit, names = trained.fit, [name for name, _ in task.routed.experts]
         single_k = None if self._asks_all() else int(self.k)
-        router = FittedRouter.from_fit(fit, task.X, inputs, names, task.sample_weight, single_k)
+        router = FittedRouter.from_fit(fit, task.X, inputs, names, task.sample_weight, trained.signal, single_k)
         residual = task.y[fit.rows] - trained.always[fit.rows] - fit.forecasts
         scale = PredictionScale.fit(residual, disagreement(fit.weights, fit.F), task.sample_weight[fit.rows])
         always = trained.always[fit.rows]

@@ -17,7 +17,7 @@ from gatewise.router.fitted_list import FittedList
 from gatewise.router.guard import ForecastGuard
 from gatewise.router.learning import continue_mixing, gate_features, Mixing, RouterFit
 from gatewise.router.members import ListRows
-from gatewise.router.verdict import HeldOutLosses, reach_verdict, Verdict
+from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, Verdict
 
 NEGLIGIBLE = 1e-3  # the total share of the candidates that are left out of a prediction, at most
 
@@ -65,15 +65,18 @@ class FittedRouter:
         inputs: GateInputs,
         names: Sequence[str],
         sample_weight: Floats,
+        signal: Floats,
         single_k: int | None,
     ) -> Self:
         """The router of a fit to the rows X, with its verdict, its regions and its single candidate.
 
-        With ``single_k`` the single candidate is a gate with that many active experts, or one expert alone.
+        ``signal`` (n,) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with that many active experts, or one expert alone.
         """
         seen = inputs.transform(X)[fit.rows]
         forecasts = fit.final.forecasts(ListRows(seen, gate_features(fit.maps, seen, fit.F), fit.F))
         encoded = inputs.encode(_safe_indexing(X, fit.rows))
+        shares = _shares_in_use(fit.final.candidates, fit.mixing.shares)
+        nearest = _nearest(forecasts, shares, fit.final.candidates)
         return cls(
             names=tuple(names),
             inputs=inputs,
@@ -81,8 +84,8 @@ class FittedRouter:
             maps=fit.maps,
             fitted=fit.final,
             mixing=fit.mixing,
-            single=_nearest(forecasts, fit.mixing.shares, fit.final.candidates, single_k),
-            verdict=_verdict(fit, sample_weight),
+            single=_nearest(forecasts, shares, fit.final.candidates, single_k),
+            verdict=_verdict(fit, shares, nearest, names, sample_weight, signal),
             regions=region_table(names, fit.weights, fit.loss.error(fit.F), encoded, inputs.names),
         )
 
@@ -90,16 +93,11 @@ class FittedRouter:
         """The share of every candidate in a prediction, (S,), with sum one.
 
         For "single" it is 1 at the single candidate. For "aggregate" the smallest shares, NEGLIGIBLE in total, are
-        set to 0.
+        set to 0, and those of all gates if they have less than LEAST_SHARE together.
         """
         if readout == "single":
             return np.asarray(np.eye(len(self.fitted.candidates))[self.single])
-        weights = self.mixing.shares
-        order = np.argsort(weights)
-        kept = np.cumsum(weights[order]) > NEGLIGIBLE
-        shares = np.zeros(len(weights))
-        shares[order[kept]] = weights[order[kept]]
-        return np.asarray(shares / shares.sum())
+        return _shares_in_use(self.fitted.candidates, self.mixing.shares)
 
     def needs_forecasts(self, shares: Floats) -> bool:
         """Whether a prediction needs the forecasts of all experts at every row."""
@@ -134,7 +132,7 @@ class FittedRouter:
         return c.kind == "gate" and c.name in self.maps and self.maps[c.name].needs_forecasts
 
 
-def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None) -> int:
+def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None = None) -> int:
     """The candidate nearest to the aggregate in mean squared distance of forecasts (n, S).
 
     With ``k``, only single experts and gates with k active experts are compared.
@@ -145,12 +143,38 @@ def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate],
     return int(distance.argmin())
 
 
-def _verdict(fit: RouterFit, sample_weight: Floats) -> Verdict:
+def _verdict(
+    fit: RouterFit, shares: Floats, nearest: int, names: Sequence[str], sample_weight: Floats, signal: Floats
+) -> Verdict:
     """The verdict from the mean held-out error of every row, as a row may have been held out more than once."""
     rows, entry = np.unique(fit.rows, return_inverse=True)
-    own, plain, stack = (
-        np.bincount(entry, fit.loss.error(forecast)) / np.bincount(entry)
-        for forecast in (fit.forecasts, fit.plain, fit.stack)
+    count = np.bincount(entry)
+
+    def by_row(values: Floats) -> Floats:
+        return np.asarray(np.bincount(entry, values) / count)
+
+    singles = fit.loss.error(fit.F)
+    best = int(np.average(singles, axis=0, weights=sample_weight[fit.rows]).argmin())
+    losses = HeldOutLosses(
+        aggregate=by_row(fit.loss.error(fit.forecasts)),
+        stack=by_row(fit.loss.error(fit.stack)),
+        single=by_row(singles[:, best]),
+        signal=signal[rows],
+        sample_weight=sample_weight[rows],
     )
-    losses = HeldOutLosses(own, plain, stack, sample_weight[rows], fit.n_parts)
-    return reach_verdict(fit.final.candidates, fit.mixing.shares, losses)
+    return reach_verdict(fit.final.candidates, shares, nearest, names[best], losses)
+
+
+def _shares_in_use(candidates: Sequence[Candidate], shares: Floats) -> Floats:
+    """The shares (S,) in a prediction, with sum one: the smallest ones, NEGLIGIBLE in total, are left out.
+
+    All gates are left out if they have less than LEAST_SHARE together.
+    """
+    is_gate = np.array([c.kind == "gate" for c in candidates])
+    if shares[is_gate].sum() < LEAST_SHARE:
+        shares = np.where(is_gate, 0.0, shares)
+    order = np.argsort(shares)
+    kept = order[np.cumsum(shares[order]) > NEGLIGIBLE]
+    used = np.zeros(len(shares))
+    used[kept] = shares[kept]
+    return np.asarray(used / used.sum())

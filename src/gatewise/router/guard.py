@@ -46,6 +46,12 @@ class ForecastGuard:
         far = FAR * np.nanmax(np.where(np.isnan(apart), 0.0, apart), axis=0)
         return cls(low - width, high + width, far)
 
+    @classmethod
+    def open(cls, n_experts: int) -> Self:
+        """A guard that lets every forecast pass."""
+        wide = np.full(n_experts, np.inf)
+        return cls(-wide, wide, wide)
+
     def apply(self, F: Floats) -> tuple[Floats, Booleans]:
         """Forecasts F (n, M) with those replaced that are set aside, and where that was, (n, M)."""
         aside = (self.low > F) | (self.high < F)

@@ -61,8 +61,8 @@ class RouterFit:
     ``rows`` (N,) are the rows that the aggregation used; a row occurs as often as it was held out. ``F`` (N, M) are
     the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
     learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
-    ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate of single experts and stacks only; and
-    ``stack`` (N,), the convex stack's. ``n_parts`` is the number of parts.
+    ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without gates; and ``stack`` (N,), the
+    convex stack's. ``plain_shares`` (S,) are the shares of an aggregate without gates after all rows.
     """
 
     final: FittedList
@@ -76,7 +76,19 @@ class RouterFit:
     forecasts: Floats
     plain: Floats
     stack: Floats
-    n_parts: int
+    plain_shares: Floats
+
+    def signal(self) -> Floats:
+        """What speaks for gates at every entry, (N,), as `gating_signal` says."""
+        return gating_signal(self.loss, self.forecasts, self.plain)
+
+
+def gating_signal(loss: Loss, forecasts: Floats, plain: Floats) -> Floats:
+    """Minus the slope of the loss at the aggregate without gates, ``plain`` (n,), times what gates change there.
+
+    Its mean is positive if gates move predictions towards the responses.
+    """
+    return np.asarray(-loss.slope(plain) * (forecasts - plain))
 
 
 def learn(
@@ -122,7 +134,7 @@ def learn(
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(Candidate("stack", "convex"))],
-        n_parts=len(parts),
+        plain_shares=whole.shares(no_gates, np.arange(len(used))),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
@@ -15,10 +15,12 @@ from gatewise.gates.tree import TreeGate
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list
 from gatewise.router.guard import ForecastGuard
-from gatewise.router.learning import learn, RouterFit, RouterSample
+from gatewise.router.learning import gate_features, gating_signal, learn, RouterFit, RouterSample
+from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 
+MOST_TESTED = 20_000  # rows that the test of gates uses, at most
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is below this fraction of the error
@@ -49,15 +51,18 @@ class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists the held-out error of every stage that was tried, in order.
+    whole. ``history`` lists the held-out error of every stage that was tried, in order. ``signal`` (n,) is what speaks
+    for gates at every row, 0 where that was not asked.
     """
 
     routed: list[Any]
     shared: list[Any]
     fit: RouterFit
+    in_time: bool
     always: Floats
     error: float
     history: tuple[float, ...] = field(default=())
+    signal: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
@@ -108,7 +113,7 @@ def train(task: TrainingTask) -> Trained:
         better, best = _compare(best, _stage(task, _routed_part(task, best), weights))
         if not better:
             break
-    return best
+    return replace(best, signal=_signal(task, best))
 
 
 def use_as_they_are(task: TrainingTask) -> Trained:
@@ -124,7 +129,56 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     fit = route(task, HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),)), task.y - always)
     error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
-    return Trained(experts, shared, fit, always, error, (error,))
+    return Trained(experts, shared, fit, False, always, error, (error,), _by_row(fit.rows, fit.signal(), n))
+
+
+def _signal(task: TrainingTask, trained: Trained) -> Floats:
+    """What speaks for gates at every row, (n,), from experts and gates that never saw the row, directly or not.
+
+    The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
+    the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
+    it. So the folds are divided into two halves; experts, gates and shares are learned on one half alone and judged on
+    the other. Rows in time need no halves, as every forecast depends on the past only.
+    """
+    n, fit = len(task.y), trained.fit
+    if trained.in_time or len(task.routed.experts) < 2:
+        return _by_row(fit.rows, fit.signal(), n)
+    signal = np.zeros(n)
+    target = task.y - trained.always
+    folds = _test_folds(task)
+    half = len(folds) // 2
+    for own, other in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
+        known, judged = np.concatenate(own), np.concatenate(other)
+        splits = [(np.setdiff1d(known, fold), fold) for fold in own]
+        held = task.routed.hold_out(task.X, target, [*splits, (known, judged)])
+        inner = held.fold < len(splits)
+        part = HeldOut(held.rows[inner], held.fold[inner], held.F[inner], held.train[:-1])
+        learned = route(task, part, target)
+        F = learned.guard.apply(held.F[~inner])[0]
+        inputs = task.inputs[judged]
+        forecasts = learned.final.forecasts(ListRows(inputs, gate_features(learned.maps, inputs, F), F))
+        loss = ResidualLoss(target[judged], task.settings.density)
+        signal[judged] = gating_signal(loss, forecasts @ learned.mixing.shares, forecasts @ learned.plain_shares)
+    return signal
+
+
+def _test_folds(task: TrainingTask) -> list[Indices]:
+    """At least four sets of rows that no split divides, MOST_TESTED rows in all at most."""
+    rng = np.random.default_rng([task.seed, 2])
+    rows = np.concatenate([test for _, test in task.splits])
+    if len(task.splits) >= 4 and len(np.unique(rows)) == len(rows):
+        folds = [test for _, test in task.splits]
+    else:
+        folds = np.array_split(rng.permutation(len(task.y)), 6)
+    total = sum(len(fold) for fold in folds)
+    if total > MOST_TESTED:
+        folds = [rng.permutation(fold)[: max(1, MOST_TESTED * len(fold) // total)] for fold in folds]
+    return [fold for fold in folds if len(fold)]
+
+
+def _by_row(rows: Indices, values: Floats, n: int) -> Floats:
+    """The mean of the values of every row, (n,); 0 for a row without a value."""
+    return np.asarray(np.bincount(rows, values, n) / np.maximum(np.bincount(rows, minlength=n), 1))
 
 
 def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> Trained:
@@ -144,7 +198,7 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     routed, held = pool.fit(task.X, task.y - always, task.splits)
     fit = route(task, held, task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
-    return Trained(routed, shared, fit, always, error, (error,))
+    return Trained(routed, shared, fit, held.in_time, always, error, (error,))
 
 
 def _routed_part(task: TrainingTask, trained: Trained) -> Floats:

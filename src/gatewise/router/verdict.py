@@ -1,125 +1,153 @@
-"""Does gating pay? The verdict of the aggregation, with the gain over the convex stack and its interval."""
+"""Does gating pay? A tested headline, and the gain over the convex stack with its interval."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
+from typing import Literal
 
 import numpy as np
 from scipy import special
 
 from gatewise.arrays import Floats
 from gatewise.router.candidates import Candidate, Kind
-from gatewise.stats import Interval, mean_and_error, student_interval
+from gatewise.stats import Interval, mean_and_error
 
+Headline = Literal["gating pays", "a gate is used", "no gate"]
 LEVEL = 0.95
-TEST_SHARE = 0.5  # the interval is for the gain on a test set with this many rows per held-out row
-ALPHA = 0.05  # a gate is named only if it beats the stack by a one-sided test at this level
+ALPHA = 0.05  # level of the test behind "gating pays"
+LEAST_SHARE = 0.01  # gates that have less together are left out of predictions
+OVERLAP = sqrt(2.0)  # how much larger the standard error is than that of independent rows, as rows share their fits
+SPREAD_OF_FITS = 1.5  # the same for a gain, which also differs from one fit to another
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a fit found: a single expert, a global stack or a gate.
+    """What a fit found about gates, whose weights depend on x.
 
-    kind, name, k, corrected
-        Of the candidate that was found: "single", "stack" or "gate"; the name of the expert, the stack or the gate;
-        for a gate the number of active experts, None for all; and whether it has a correction.
-    weights
-        The sum of the candidates' shares by kind, with sum one.
-    gain
-        The fraction of the convex stack's mean squared error that the aggregate saves on held-out rows, with a 95 %
-        interval for the gain on a test set of half as many rows.
-    p_value
-        Of the one-sided test that gates add nothing to the plain answers, single experts and stacks.
+    headline
+        "gating pays": gates help beyond the best answers whose weights are the same for all rows, by a test at level
+        5 %. "a gate is used": gates have a share in predictions, but their gain is not shown. "no gate": their share
+        was below 0.01 and they are left out; the weights of the experts are the same for all rows.
+    share
+        The share of gates in a prediction.
+    kind, name, k
+        Of the candidate whose forecasts are nearest to the aggregate's (among gates, if gating pays).
     candidate
-        The candidate with the largest share among those of the kind that was found.
+        The same candidate in words.
+    weights
+        The shares of the candidates by their kind, with sum one.
+    gain
+        The fraction of the mean held-out error of the ``baseline`` that the aggregate saves, with a 95 % interval for
+        the gain of this fit on fresh rows.
+    baseline
+        "the convex stack"; or the best single expert, where the aggregate is the convex stack itself.
+    p_value
+        Of the one-sided test that gates add nothing to answers with constant weights, shared parts included.
     """
 
+    headline: Headline
+    share: float
     kind: Kind
     name: str
     k: int | None
-    corrected: bool
+    candidate: str
     weights: Mapping[str, float]
     gain: Interval
+    baseline: str
     p_value: float
-    candidate: str
 
     @property
     def gates(self) -> bool:
         """Whether gating pays."""
-        return self.kind == "gate"
+        return self.headline == "gating pays"
 
     def __str__(self) -> str:
         low, high = (f"{100 * bound:+.1f}" for bound in (self.gain.low, self.gain.high))
-        return f"{self.describe()}; gain over the stack {100 * self.gain.value:+.1f} % ({low} to {high})"
+        return f"{self.describe()}; gain over {self.baseline} {100 * self.gain.value:+.1f} % ({low} to {high})"
 
     def describe(self) -> str:
-        """The verdict in a few words, such as "gate: linear, all experts active"."""
-        extra = ", with a linear correction" if self.corrected else ""
-        if self.kind == "single":
-            return f"do not gate: {self.name} alone"
-        if self.kind == "stack":
-            return f"do not gate: one {self.name} stack everywhere{extra}"
-        return f"gate: {self.name}, {'all experts active' if self.k is None else f'top {self.k}'}{extra}"
+        """The verdict in a few words, such as "gating pays (share 0.93), nearest to: linear gate, spread 3"."""
+        if self.headline == "no gate":
+            return f"no gate, nearest to: {self.candidate}"
+        shown = "" if self.gates else ", gain not shown"
+        return f"{self.headline}{shown} (share {self.share:.2f}), nearest to: {self.candidate}"
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutLosses:
-    """Squared errors (n,) of held-out rows: of the aggregate, of one without gates, and of the convex stack.
+    """Errors (n,) of held-out rows: of the aggregate, the convex stack, and the best single expert.
 
-    ``n_parts`` is the number of parts that were held out; the losses of one part come from the same fit.
+    ``signal`` (n,) is minus the slope of the loss at the aggregate without gates, times what gates change there: its
+    mean is positive if gates move predictions towards the responses.
     """
 
     aggregate: Floats
-    plain: Floats
     stack: Floats
+    single: Floats
+    signal: Floats
     sample_weight: Floats
-    n_parts: int
 
 
-def reach_verdict(candidates: tuple[Candidate, ...], shares: Floats, losses: HeldOutLosses) -> Verdict:
-    """The verdict from the shares (S,) and the held-out losses.
+def reach_verdict(
+    candidates: tuple[Candidate, ...], shares: Floats, nearest: int, best_single: str, losses: HeldOutLosses
+) -> Verdict:
+    """The verdict from the shares (S,) in a prediction and the held-out losses.
 
-    The verdict is a gate only if the aggregate beats an aggregate of single experts and stacks by a test at level
-    ALPHA; otherwise it is whichever of single experts and stacks has the larger sum of shares.
+    Gating pays if the gates' share is not below LEAST_SHARE, the test of the signal rejects at level ALPHA, and the
+    aggregate's held-out error is below that of the convex stack. ``nearest`` is the candidate to be named.
     """
     weight = losses.sample_weight
-    gain = gain_interval(losses.aggregate, losses.stack, weight, losses.n_parts)
-    p_value = no_gain_p_value(losses.aggregate, losses.plain, weight)
+    stacked = sum(share for share, c in zip(shares, candidates, strict=True) if c == Candidate("stack", "convex"))
+    baseline, other = ("the convex stack", losses.stack)
+    if stacked > 1.0 - LEAST_SHARE:
+        baseline, other = f"the best single expert, {best_single}", losses.single
+    gain = gain_interval(losses.aggregate, other, weight)
+    p_value = signal_p_value(losses.signal, weight)
+    kinds = list(dict.fromkeys(c.kind for c in candidates))
     totals = {
-        kind: sum(shares[s] for s, c in enumerate(candidates) if c.kind == kind)
-        for kind in ("single", "stack", "gate")
+        kind: float(sum(share for share, c in zip(shares, candidates, strict=True) if c.kind == kind))
+        for kind in kinds
     }
-    pays = p_value <= ALPHA and totals["gate"] > 0.0
-    kind = "gate" if pays else "single" if totals["single"] > totals["stack"] else "stack"
-    leading = max((s for s, c in enumerate(candidates) if c.kind == kind), key=lambda s: float(shares[s]))
-    best = candidates[leading]
-    weights = {name: float(total) for name, total in totals.items()}
-    return Verdict(best.kind, best.name, best.k, best.corrected, weights, gain, p_value, str(best))
+    share = totals.get("gate", 0.0)
+    headline: Headline = "no gate" if share == 0.0 else "a gate is used"
+    if share > 0.0 and p_value <= ALPHA and gain.value > 0.0:
+        headline = "gating pays"
+    named = candidates[nearest]
+    return Verdict(
+        headline, share, named.kind, named.name, named.k, str(named), totals, gain, baseline, p_value
+    )
 
 
-def gain_interval(losses: Floats, stack_losses: Floats, sample_weight: Floats, n_parts: int) -> Interval:
-    """The relative gain over the stack, with an interval for the gain on a test set of half as many rows.
+def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -> Interval:
+    """The relative gain over another answer, with a 95 % interval for the gain of this fit on fresh rows.
 
-    The differences D_i = (stack's loss - own loss) have mean D and standard error s. The mean over another n / 2 rows
-    differs from D with standard deviation sqrt(1 + 2) s, so the interval is D +- t sqrt(3) s. All is divided by the
-    stack's mean loss. The Student quantile t has n_parts - 1 degrees of freedom, as the losses of a part come from
-    one fit.
+    The differences of the losses have mean D and standard error s as if rows were independent. Rows share their
+    fits, and the gain of the fit to all rows is not that of the fits to folds: the interval is D +- 1.96 * 1.5 s,
+    divided by the mean loss of the other answer. The factor is that of the corrected resampled t-test with
+    five folds, sqrt(1 + 5 / 4).
 
-    >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3), n_parts=3)
+    >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
     >>> [round(number, 2) for number in gain]
-    [0.1, -0.33, 0.53]
+    [0.1, -0.07, 0.27]
     """
-    base = abs(float(np.average(stack_losses, weights=sample_weight)))  # a score is a negative loss
+    base = abs(float(np.average(other_losses, weights=sample_weight)))  # a score is a negative loss
     if base == 0.0 or len(losses) < 2:
         return Interval(0.0, -np.inf, np.inf)
-    mean, error = mean_and_error(stack_losses - losses, sample_weight)
-    found = student_interval(mean, sqrt(1.0 + 1.0 / TEST_SHARE) * error, max(n_parts - 1, 1), LEVEL)
-    return Interval(found.value / base, found.low / base, found.high / base)
-
-
-def no_gain_p_value(losses: Floats, other_losses: Floats, sample_weight: Floats) -> float:
-    """One-sided p-value of the null hypothesis that the mean of ``losses`` is not below that of ``other_losses``."""
-    if len(losses) < 2:
-        return 1.0
     mean, error = mean_and_error(other_losses - losses, sample_weight)
-    return float(special.ndtr(-mean / error)) if error > 0.0 else float(mean <= 0.0)
+    half = special.ndtri(0.5 + 0.5 * LEVEL) * SPREAD_OF_FITS * error
+    return Interval(mean / base, (mean - half) / base, (mean + half) / base)
+
+
+def signal_p_value(signal: Floats, sample_weight: Floats) -> float:
+    """One-sided p-value of the null hypothesis that gates do not move predictions towards the responses.
+
+    The sum of the signals over the root of the sum of their squares would be standard normal for independent rows.
+    Two rows of different folds enter through the same product of their errors, once in the fit for the one and once
+    in the fit for the other: where gates have nothing to find, the variance is up to twice as large.
+
+    >>> round(signal_p_value(np.array([1.0, 1.0, 1.0, 1.0]), np.ones(4)), 3)
+    0.079
+    """
+    weighted = signal * sample_weight
+    size = float(np.sqrt((weighted**2).sum()))
+    return float(special.ndtr(-weighted.sum() / (OVERLAP * size))) if size > 0.0 else 1.0
