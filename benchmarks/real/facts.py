@@ -13,15 +13,15 @@ Z90 = 1.6448536269514722  # half the width of a 90 % interval, in standard devia
 def router_facts(model: Any, contest: Any, X: Any, y: Floats) -> dict[str, Any]:
     """The verdict, the share of test rows in the 90 % intervals, and the gain that was promised and found.
 
-    ``model.verdict_`` has ``kind`` and ``gain`` with ``value``, ``low`` and ``high``: the share of the global stack's
-    mean squared error that the model saves. On the test rows the stack is the rival's, from the same folds.
+    ``model.verdict_`` has ``headline`` and ``gain`` with ``value``, ``low`` and ``high``: the share of the global
+    stack's mean squared error that the model saves. On the test rows the stack is the rival's, from the same folds.
     """
     mean, std = model.predict(X, return_std=True)
     stack = WeightedExperts(contest.experts, simplex, contest.folds).fit(contest.X, contest.y)
     gain = model.verdict_.gain
     found = 1.0 - float(np.mean((mean - y) ** 2) / np.mean((stack.predict(X) - y) ** 2))
     return {
-        "verdict": str(model.verdict_.kind),
+        "verdict": model.verdict_.headline,
         "coverage90": float(np.mean(np.abs(y - mean) <= Z90 * std)),
         "gain": float(gain.value),
         "gain_low": float(gain.low),

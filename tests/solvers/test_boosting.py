@@ -25,7 +25,7 @@ def problem(rng, loss_of, n=40, M=3):
 LOSSES = {
     "gaussian": lambda rng, n: ResidualLoss(rng.normal(size=n), variance=0.7),
     "student": lambda rng, n: ResidualLoss(rng.normal(size=n), StudentT(5.0), variance=0.7),
-    "log": lambda rng, n: LogLoss(),  # noqa: ARG005
+    "log": lambda rng, n: LogLoss(),
 }
 
 

@@ -13,9 +13,9 @@ from gatewise.gates.score import ScoreGate
 class TreeGate(ScoreGate):
     """Scores that are constant on the cells that cuts of single columns divide the space into.
 
-    Cut j compares the column cuts[j][0] with the threshold cuts[j][1]; every cell of the earlier cuts is cut, so J cuts
-    give 2^J cells, and a feature is 1 in its cell and 0 elsewhere. By its name, "tree", `MoERegressor` learns gates of
-    boosted trees, which choose their own cuts.
+    Cut j compares the column cuts[j][0] with the threshold cuts[j][1]; every cell of the earlier cuts is cut, so J
+    cuts give 2^J cells, and a feature is 1 in its cell and 0 elsewhere. By its name, "tree", `MoERegressor` learns
+    gates of boosted trees, which choose their own cuts.
 
     >>> TreeGate(2, cuts=((0, 0.0), (1, 0.5))).features(np.array([[-1.0, 0.0], [1.0, 0.0], [1.0, 1.0]]))
     array([[1., 0., 0., 0.],

@@ -10,6 +10,7 @@ from gatewise.kernels.top_k import top_k, top_k_rows
 from gatewise.kernels.trees import pack_trees, tree_sums, Trees
 
 __all__ = [
+    "Trees",
     "add_linear_softmax",
     "linear_scores",
     "linear_softmax",
@@ -18,5 +19,4 @@ __all__ = [
     "top_k",
     "top_k_rows",
     "tree_sums",
-    "Trees",
 ]

@@ -22,9 +22,10 @@ class Trees(NamedTuple):
     left: Indices  # (nodes,)
     right: Indices  # (nodes,)
     value: Floats  # (nodes, J)
+    n_columns: int
 
 
-def pack_trees(grown: Sequence[tuple[Any, Floats]], n_outputs: int) -> Trees:
+def pack_trees(grown: Sequence[tuple[Any, Floats]], n_outputs: int, n_columns: int) -> Trees:
     """The arrays of trees of scikit-learn (``tree_``), each with the values (nodes, J) of its nodes."""
     roots = np.cumsum([0, *(tree.node_count for tree, _ in grown)])
     starts = np.repeat(roots[:-1], np.diff(roots))
@@ -40,12 +41,17 @@ def pack_trees(grown: Sequence[tuple[Any, Floats]], n_outputs: int) -> Trees:
         joined("children_left", np.intp) + starts,
         joined("children_right", np.intp) + starts,
         np.concatenate([np.empty((0, n_outputs)), *(values for _, values in grown)]),
+        n_columns,
     )
 
 
 def tree_sums(columns: Floats, trees: Trees, first: int | None = None) -> Floats:
     """The sum over trees, or over the first few of them, of their leaves' values at rows of columns (n, p), (n, J)."""
     rows = np.ascontiguousarray(columns, dtype=np.float32)
+    if rows.shape[1] != trees.n_columns:
+        raise ValueError(
+            f"columns must be {trees.n_columns}, as many as the trees were grown on, not {rows.shape[1]}"
+        )
     out = np.zeros((len(rows), trees.value.shape[1]))
     if len(trees.feature):
         roots = trees.roots if first is None else trees.roots[: first + 1]

@@ -40,7 +40,7 @@ class TreeGates:
 
     candidates: tuple[Candidate, ...]
     common: CommonFit
-    trees: Mapping[int, kernels.Trees]
+    trees: Mapping[str, kernels.Trees]
 
     @classmethod
     def fit(
@@ -54,9 +54,11 @@ class TreeGates:
     ) -> Self:
         """Boost the scores of every gate."""
         problem = BoostingProblem(rows.inputs.for_trees, rows.F, loss, common.reference, sample_weight)
-        most = {depth: max(c.trees for c in candidates if c.depth == depth) for depth in {c.depth for c in candidates}}
+        most = {
+            depth: max(c.trees for c in candidates if c.depth == depth) for depth in {c.depth for c in candidates}
+        }
         plans = {depth: Boosting(depth, GATE_SHRINKAGE, rounds) for depth, rounds in sorted(most.items())}
-        return cls(candidates, common, {d: boost(problem, "scores", plan, seed) for d, plan in plans.items()})
+        return cls(candidates, common, {str(d): boost(problem, "scores", plan, seed) for d, plan in plans.items()})
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
         for s in np.flatnonzero(shares):
@@ -71,7 +73,9 @@ class TreeGates:
 
     def _weights(self, s: int, rows: ListRows) -> Floats:
         c = self.candidates[s]
-        scores = kernels.tree_sums(rows.inputs.for_trees, self.trees[c.depth], c.trees) * rows.inputs.inside[:, None]
+        scores = (
+            kernels.tree_sums(rows.inputs.for_trees, self.trees[str(c.depth)], c.trees) * rows.inputs.inside[:, None]
+        )
         return np.asarray(softmax(np.log(self.common.reference) + scores, axis=1))
 
 
@@ -142,7 +146,7 @@ def _forest(columns: Floats, target: Floats, sample_weight: Floats, seed: int) -
         N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=seed, n_jobs=1
     ).fit(columns[rows], target[rows], sample_weight[rows])
     inner: list[Any] = [one.tree_ for one in forest.estimators_]
-    return kernels.pack_trees([(tree, tree.value[:, :, 0] / N_TREES) for tree in inner], 1)
+    return kernels.pack_trees([(tree, tree.value[:, :, 0] / N_TREES) for tree in inner], 1, columns.shape[1])
 
 
 def some_rows(sample_weight: Floats, most: int, seed: int) -> Indices:

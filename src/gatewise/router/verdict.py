@@ -113,9 +113,7 @@ def reach_verdict(
     if share > 0.0 and p_value <= ALPHA and gain.value > 0.0:
         headline = "gating pays"
     named = candidates[nearest]
-    return Verdict(
-        headline, share, named.kind, named.name, named.k, str(named), totals, gain, baseline, p_value
-    )
+    return Verdict(headline, share, named.kind, named.name, named.k, str(named), totals, gain, baseline, p_value)
 
 
 def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -> Interval:

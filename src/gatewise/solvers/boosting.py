@@ -75,7 +75,7 @@ def boost(problem: BoostingProblem, part: Part, plan: Boosting, seed: int) -> ke
         tree, leaf, steps = _grow(columns, slopes_at(outputs), rows, plan, rng)
         outputs += plan.shrinkage * steps[leaf]
         grown.append((tree, plan.shrinkage * steps))
-    return kernels.pack_trees(grown, outputs.shape[1])
+    return kernels.pack_trees(grown, outputs.shape[1], columns.shape[1])
 
 
 def _grow(
@@ -137,4 +137,3 @@ def slopes_of(problem: BoostingProblem, part: Part) -> Any:
         return _Slopes(value, slope[:, None] * tilts, curvature[:, None] * tilts**2)
 
     return scores if part == "scores" else shared
-

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.app.models.trusted_types import LOADERS, trusted_types
+from gatewise.kernels import Trees
 
 
 def untrusted_types(schema: Any) -> list[str]:
@@ -42,7 +43,11 @@ def check_trees(experts: Any) -> None:
         if id(one) in seen:
             continue
         seen.add(id(one))
-        if isinstance(one, list | tuple):
+        if isinstance(one, Trees):
+            _check_packed(one)
+        elif isinstance(one, dict):
+            stack.extend(one.values())
+        elif isinstance(one, list | tuple):
             stack.extend(one)
         elif type(one).__name__ == "Tree":
             nodes = one.__getstate__()["nodes"]
@@ -54,6 +59,16 @@ def check_trees(experts: Any) -> None:
             _check_range(categories, len(one.raw_left_cat_bitsets))
         elif hasattr(one, "__dict__"):
             stack.extend(vars(one).values())
+
+
+def _check_packed(trees: Trees) -> None:
+    """Raise an error unless packed trees are arrays of one length whose links, columns and roots are in range."""
+    leaf, n = trees.feature < 0, len(trees.feature)
+    if any(len(one) != n for one in trees[2:6]) or trees.roots[0] != 0 or (np.diff(trees.roots) < 1).any():
+        raise ValueError("a decision tree in the file is broken")
+    _check_range(trees.roots, n + 1)
+    _check_range(trees.feature[~leaf], trees.n_columns)
+    _check_links(trees.left, trees.right, leaf)
 
 
 def _check_links(left: Any, right: Any, leaf: Any) -> None:

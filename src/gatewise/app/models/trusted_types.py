@@ -10,7 +10,20 @@ from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
 from gatewise.gates import inputs
 from gatewise.geometry import Interval
-from gatewise.router import candidates, expert_regions, fitted_router, intervals, learning, settings, verdict
+from gatewise.kernels import Trees
+from gatewise.router import (
+    candidates,
+    expert_regions,
+    fitted_list,
+    fitted_router,
+    guard,
+    intervals,
+    learning,
+    members,
+    settings,
+    tree_members,
+    verdict,
+)
 from gatewise.solvers import softmax_path
 
 # How skops may load an object: none of these runs a function that a file names.
@@ -58,7 +71,14 @@ _GATEWISE: tuple[type, ...] = (
     inputs.NumberColumn,
     Interval,
     candidates.Candidate,
-    candidates.FittedList,
+    fitted_list.FittedList,
+    guard.ForecastGuard,
+    members.CommonFit,
+    members.PlainMembers,
+    members.SoftmaxMembers,
+    tree_members.SharedLearners,
+    tree_members.TreeGates,
+    Trees,
     expert_regions.RegionRow,
     expert_regions.RegionTable,
     losses.DoubleExponential,
