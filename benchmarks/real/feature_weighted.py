@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 
+from benchmarks.real.weighted import simplex
 from gatewise.arrays import Floats
 
 ALPHAS = np.logspace(-2, 6, 17)
@@ -22,10 +23,11 @@ def products(F: Floats, Z: Floats) -> Floats:
 
 
 class FeatureWeightedStack:
-    """Ridge regression of the response on products of forecasts and meta-features.
+    """Ridge regression of what the convex stack leaves on products of forecasts and meta-features.
 
-    Meta-features are the constant alone, the constant and the numbers, or the constant and all encoded columns:
-    which of the three, and the penalty, is decided by leave-one-out error.
+    So a large penalty leads to the stack, which is better than to zero, where ridge regression of the response itself
+    leads. Meta-features are the constant alone, the constant and the numbers, or the constant and all encoded
+    columns: which of the three, and the penalty, is decided by leave-one-out error.
     """
 
     def __init__(self, encoder: Any) -> None:
@@ -35,16 +37,17 @@ class FeatureWeightedStack:
         """Learn from out-of-fold forecasts F (n, M)."""
         self.encoder_ = clone(self.encoder).fit(X)
         self.centre_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
-        Z, G, target = self._meta(X), self._scaled(F), self._scaled(y)
+        self.stack_ = simplex(F, y)
+        Z, G, left = self._meta(X), self._scaled(F), (y - F @ self.stack_) / self.scale_
         widths = sorted({1, 1 + self.encoder_.output_indices_["numbers"].stop, Z.shape[1]})
-        models = [(width, RidgeCV(ALPHAS).fit(products(G, Z[:, :width]), target)) for width in widths]
+        models = [(width, RidgeCV(ALPHAS).fit(products(G, Z[:, :width]), left)) for width in widths]
         self.width_, self.model_ = max(models, key=lambda one: float(one[1].best_score_))
         return self
 
     def predict(self, F: Floats, X: Any) -> Floats:
         """Predictions (n,) from the experts' forecasts F (n, M) at X."""
         rows = products(self._scaled(F), self._meta(X)[:, : self.width_])
-        return np.asarray(self.centre_ + self.scale_ * self.model_.predict(rows))
+        return np.asarray(F @ self.stack_ + self.scale_ * self.model_.predict(rows))
 
     def _scaled(self, values: Floats) -> Floats:
         return np.asarray((values - self.centre_) / self.scale_)

@@ -16,9 +16,9 @@ from benchmarks.real.weighted import simplex
 from gatewise.arrays import Floats
 
 SETTINGS = tuple((dropped, inputs) for dropped in (0.2, 0.5) for inputs in (0.0, 1.0))  # share dropped, inputs seen
-FOLDS, WIDTH, BATCH = 5, 32, 128
-EPOCHS, PATIENCE = 150, 15
-STEP, DECAY = 3e-3, 1e-3
+FOLDS, WIDTH, BATCH = 5, 32, 256
+EPOCHS, PATIENCE = 120, 12
+STEP, DECAY = 5e-3, 1e-3
 MOST_INPUTS = 30  # principal components stand for more columns than these
 FARTHEST = 3.0  # inputs stop here, in standard deviations
 

@@ -28,7 +28,7 @@ def errors_table(errors: Errors) -> Table:
     table.add_column("data set", no_wrap=True)
     table.add_column("best MSE", justify="right", no_wrap=True)
     for name in errors.competitors:
-        table.add_column(name.replace(" ", "\n"), justify="right", min_width=6)
+        table.add_column(name.replace(" ", "\n"), justify="right", min_width=5, overflow="fold")
     for i, data in enumerate(errors.data):
         ratios = [f"[bold]{r:.3f}[/bold]" if r == 1.0 else f"{r:.3f}" for r in errors.ratios[i]]
         table.add_row(data, f"{errors.mse[i].min():.4g}", *ratios)

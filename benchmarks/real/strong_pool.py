@@ -55,6 +55,8 @@ class XGBoost(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         model = XGBRegressor(
             n_estimators=TREES,
             learning_rate=RATE,
+            max_depth=5,
+            min_child_weight=5,
             subsample=0.8,
             colsample_bytree=0.8,
             tree_method="hist",
@@ -108,7 +110,12 @@ def extra_trees() -> ExtraTreesRegressor:
 def network() -> TransformedTargetRegressor:
     """Two hidden layers on a standardized response, stopped early on a tenth of the rows."""
     layers = MLPRegressor(
-        (64, 32), alpha=1e-3, early_stopping=True, n_iter_no_change=20, max_iter=500, random_state=0
+        hidden_layer_sizes=(64, 32),
+        alpha=1e-3,
+        early_stopping=True,
+        n_iter_no_change=20,
+        max_iter=500,
+        random_state=0,
     )
     return TransformedTargetRegressor(layers, transformer=StandardScaler())
 

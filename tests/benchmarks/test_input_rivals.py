@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import mean_squared_error
-from sklearn.model_selection import cross_val_predict, KFold, LeaveOneOut
+from sklearn.model_selection import cross_val_predict, KFold
 from sklearn.neighbors import KNeighborsRegressor
 
 pd = pytest.importorskip("pandas")
 
-from benchmarks.real import neural_ensembler
-from benchmarks.real.feature_weighted import ALPHAS, FeatureWeightedStack, products
+from benchmarks.real import feature_weighted, neural_ensembler
+from benchmarks.real.feature_weighted import FeatureWeightedStack, products
 from benchmarks.real.memo import digest
 from benchmarks.real.neural_ensembler import drop_experts, gate, gradients, Layers, NeuralEnsembler, train
 from benchmarks.real.pools import find_pool, POOLS
@@ -43,19 +43,25 @@ def test_products_by_hand():
     np.testing.assert_array_equal(products(F, Z), expected)
 
 
-def test_feature_weighted_stacking_is_ridge_on_products_with_the_best_left_out_error(local):
-    X, F, y = (part[:60] for part in local)
+def test_feature_weighted_stacking_is_ridge_on_products_with_the_least_left_out_error(local, monkeypatch):
+    X, F, y = (part[:20] for part in local)
+    alphas = np.array([0.1, 1.0, 10.0, 1000.0])
+    monkeypatch.setattr(feature_weighted, "ALPHAS", alphas)
     model = FeatureWeightedStack(encoder()).fit(F, X, y)
-    Z = np.clip(encoder().fit(X).transform(X), -3.0, 3.0)
-    Z = np.column_stack([np.ones(60), Z])
+    Z = np.column_stack([np.ones(20), np.clip(encoder().fit(X).transform(X), -3.0, 3.0)])
+    G, left = (F - y.mean()) / y.std(), (y - F @ simplex(F, y)) / y.std()
     errors = {}
     for width in (1, 3, 5):
-        rows = products(F, Z[:, :width])
-        for alpha in ALPHAS[::4]:
-            forecasts = cross_val_predict(Ridge(alpha * y.var()), rows - y.mean(), y, cv=LeaveOneOut())
-            errors[width, alpha] = mean_squared_error(y, forecasts)
-    assert model.width_ in {width for width, _ in sorted(errors, key=errors.get)[:3]}
-    assert -model.model_.best_score_ * y.var() <= min(errors.values()) * 1.05
+        rows = products(G, Z[:, :width])
+        for alpha in alphas:
+            fits = [Ridge(alpha).fit(np.delete(rows, i, axis=0), np.delete(left, i)) for i in range(20)]
+            errors[width, alpha] = np.mean([(fits[i].predict(rows[i : i + 1])[0] - left[i]) ** 2 for i in range(20)])
+    best = min(errors, key=errors.get)
+    assert (model.width_, model.model_.alpha_) == best
+    assert -model.model_.best_score_ == pytest.approx(errors[best])
+    whole = Ridge(best[1]).fit(products(G, Z[:, : best[0]]), left)
+    expected = F @ simplex(F, y) + y.std() * whole.predict(products(G, Z[:, : best[0]]))
+    np.testing.assert_allclose(model.predict(F, X), expected)
 
 
 def test_feature_weighted_stacking_finds_a_linear_gate_and_leaves_noise_alone(local):
@@ -184,7 +190,7 @@ def test_pools_are_found_by_name():
 def test_every_strong_expert_takes_text_and_missing_values_and_its_seed_fixes_it(name, monkeypatch):
     for package in ("lightgbm", "xgboost", "catboost"):
         pytest.importorskip(package, reason="the strong pool comes with the extra 'strong'")
-    monkeypatch.setattr("benchmarks.real.strong_pool.TREES", 30)
+    monkeypatch.setattr("benchmarks.real.strong_pool.TREES", 100)
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=150), "b": rng.exponential(size=150)})
     X["kind"] = rng.choice(["red", "green", "blue"], size=150).astype(object)

@@ -1,6 +1,7 @@
 """Runs of the benchmark: resumed, in several processes, and what is made of them."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from benchmarks.real.run import run, SplitResult, tasks_of
 from benchmarks.real.summary import Errors, fact_means, mean_errors, standings, tied_ranks
 from benchmarks.real.weighted import simplex
 from gatewise.paper.store import Store
+from gatewise.router.settings import MoESettings
 
 SMALL = (DataSet("carData", "Prestige", "prestige", drops={"census": "a code of the occupation"}),)
 QUICK = find_competitors(["best single", "simplex stack", "ridge stack"])
@@ -184,24 +186,35 @@ def test_tasks_take_first_splits_first():
     assert len(tasks_of(data, 2)) == 4
 
 
-def test_forecasts_are_made_once_and_are_those_of_the_rivals(results, tmp_path, monkeypatch):
-    data = SMALL[0]
+def test_forecasts_are_made_once_and_are_those_of_the_rivals(tmp_path, monkeypatch):
+    (data,) = (one for one in DATA_SETS if one.name == "mpg")
+    with pytest.raises(ValueError, match=r"folder must hold ggplot2-mpg-0.joblib, which .*collect makes"):
+        load_forecasts("mpg", 0, tmp_path)
     made = make_forecasts(data, 0, folder=tmp_path)
-    weights = simplex(made.F, made.y_train)
-    stack = next(one for one in results if (one.split, one.competitor) == (0, "simplex stack"))
-    assert np.mean((made.F_test @ weights - made.y_test) ** 2) == pytest.approx(stack.mse, rel=1e-12)
     assert sorted(np.concatenate([test for _, test in made.folds])) == list(range(len(made.y_train)))
+    monkeypatch.setattr("benchmarks.real.memo.clone", None)  # no expert is fitted any more
+    (stack,) = run([data], splits=1, competitors=QUICK[1:2], folder=tmp_path)
+    mixture = made.F_test @ simplex(made.F, made.y_train)
+    assert np.mean((mixture - made.y_test) ** 2) == pytest.approx(stack.mse, rel=1e-12)
     monkeypatch.setattr("benchmarks.real.forecasts.open_field", None)
     np.testing.assert_array_equal(make_forecasts(data, 0, folder=tmp_path).F, made.F)
+    assert stored_forecasts(tmp_path) == [("mpg", 0)]
+    kept = load_forecasts("mpg", 0, tmp_path)
+    np.testing.assert_array_equal(kept.F_test, made.F_test)
+    assert kept.X_test.equals(made.X_test)
 
 
-def test_forecasts_are_found_by_name(tmp_path, benchmark_command, monkeypatch):
-    monkeypatch.setattr("benchmarks.real.collect.make_forecasts", lambda *_: make_forecasts(SMALL[0], 0))
-    code, out, _ = benchmark_command(collect.main, "--only", "mpg", "--splits", "1", "--out", "kept")
-    assert (code, out.split(",")[0]) == (0, "1 splits")
-    assert stored_forecasts("kept") == []
-    with pytest.raises(ValueError, match=r"folder must hold ggplot2-mpg-0.joblib, which .*collect makes"):
-        load_forecasts("mpg", 0, "kept")
+def test_collect_makes_the_forecasts_of_every_split(benchmark_command, monkeypatch):
+    asked = []
+
+    def note(data, split, pool, folder):
+        asked.append((data.name, split, pool, str(folder)))
+        return SimpleNamespace(y_train=np.zeros(10))
+
+    monkeypatch.setattr(collect, "make_forecasts", note)
+    code, out, _ = benchmark_command(collect.main, "--only", "mpg", "--splits", "2", "--pool", "strong", "--out", "k")
+    assert (code, out) == (0, "2 splits, 20 training rows, in k\n")
+    assert asked == [("mpg", 0, "strong", "k"), ("mpg", 1, "strong", "k")]
 
 
 def test_tables_fit_a_terminal_and_the_figure_is_drawn(tmp_path):
@@ -264,15 +277,19 @@ def test_command_line(benchmark_command, tmp_path):
 
 
 def test_choose_writes_its_tables(benchmark_command, tmp_path, monkeypatch):
-    """Every entry of the grid on every data set, of which there are two here, one in each half."""
-    chosen = tuple(one for one in DATA_SETS if one.name in ("mpg", "cpus"))
-    monkeypatch.setattr(choose, "DATA_SETS", chosen)
-    monkeypatch.setattr(choose, "HALVES", (chosen[:1], chosen[1:]))
-    monkeypatch.setattr(choose, "GRID", {"plain": None})
-    monkeypatch.setattr(choose, "RIVALS", RIVALS[2:3])
-    monkeypatch.setattr(choose, "router", lambda _settings, name: Competitor(name, RIVALS[1].build))
-    code, out, _ = benchmark_command(choose.main, "--splits", "1", "--jobs", "1", "--json", "real.json", "--out", "b")
+    asked = []
+
+    def run_grid(datasets, splits, competitors, jobs, folder, progress, pool):
+        asked.append((len(datasets), splits, pool, [one.name for one in competitors if "gatewise" in one.name]))
+        return grid_results({"a": 0.5, "b": 0.5, "c": 2.0, "d": 2.0})
+
+    monkeypatch.setattr(choose, "run", run_grid)
+    monkeypatch.setattr(choose, "HALVES", [[SimpleNamespace(name=name) for name in half] for half in NAMES])
+    monkeypatch.setattr(choose, "GRID", dict.fromkeys(GRID, MoESettings()))
+    pools = ("--pool", "default", "--pool", "strong")
+    code, out, _ = benchmark_command(choose.main, *pools, "--splits", "1", "--json", "real.json")
     assert code == 0
+    assert asked == [(len(DATA_SETS), 1, pool, [entry_name(one) for one in GRID]) for pool in ("default", "strong")]
     assert "chosen on both halves: plain" in out
     tables = json.loads((tmp_path / "real.json").read_text())["tables"]
-    assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"]
+    assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"] * 2
