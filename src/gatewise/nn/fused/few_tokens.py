@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gatewise.nn.fused.backend import blocks_of, next_power_of_two, triton
+from gatewise.nn.fused.backend import blocks_of, early, INTERPRETED, next_power_of_two, triton
 from gatewise.nn.fused.kernels.few_rows import (
     few_down_kernel,
     few_up_kernel,
@@ -15,6 +15,7 @@ from gatewise.nn.fused.kernels.few_rows import (
 )
 from gatewise.nn.fused.kernels.token_rows import combine_kernel
 
+EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 LONE = 2  # tokens up to which experts seldom meet two of them
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
 
@@ -72,18 +73,20 @@ def lone_up(x: Tensor, indices: Tensor, gate_up: Tensor, hidden: Tensor, tiles: 
     d, h, k = x.shape[1], hidden.shape[1], indices.shape[1]
     lone_up_kernel[(triton.cdiv(h, tiles.rows), len(hidden))](
         x, indices, gate_up, hidden, d, h, len(gate_up),
-        k, tiles.rows, min(tiles.depth, next_power_of_two(d)), tiles.stages, num_warps=tiles.warps,
+        k, tiles.rows, min(tiles.depth, next_power_of_two(d)), tiles.stages, EARLY, num_warps=tiles.warps,
     )  # fmt: skip
 
 
 def lone_down(
     hidden: Tensor, indices: Tensor, weights: Tensor, down: Tensor, out: Tensor, tiles: WeightTiles
 ) -> None:
-    """out (T, d): the weighted sum of down hidden over the experts of a token."""
+    """out (T, d): the weighted sum of down hidden over the experts of a token; ``tiles.rows`` are those of all K."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
-    lone_down_kernel[(triton.cdiv(d, tiles.rows), tokens)](
+    width = next_power_of_two(k)
+    rows = max(tiles.rows // width, 1)
+    lone_down_kernel[(triton.cdiv(d, rows), tokens)](
         hidden, indices, weights, down, out, d, h, n_experts,
-        k, tiles.rows, min(tiles.depth, next_power_of_two(h)), tiles.stages, num_warps=tiles.warps,
+        k, width, rows, min(tiles.depth, next_power_of_two(h)), EARLY, num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def ranked(indices: Tensor, n_experts: int) -> Order:
     positions = torch.empty(indices.shape, dtype=torch.int32, device=indices.device)
     rows, starts = positions.new_empty(n), positions.new_empty(n_experts + 1)
     grid = (triton.cdiv(n, lines) + triton.cdiv(n_experts + 1, lines),)
-    rank_kernel[grid](labels, positions, rows, starts, n, n_experts, lines, min(next_power_of_two(n), 256))
+    rank_kernel[grid](labels, positions, rows, starts, n, n_experts, lines, min(next_power_of_two(n), 256), EARLY)
     return Order(positions, rows, starts)
 
 
@@ -113,7 +116,9 @@ def few(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tens
     up_rows(x, order, gate_up, hidden, k, at_once, tiles.up)
     down_rows(hidden, order, down, rows, at_once, tiles.down)
     width = min(next_power_of_two(d), 1024)
-    combine_kernel[(tokens, triton.cdiv(d, width))](rows, order.positions, weights, out, d, k, True, width)
+    combine_kernel[(tokens, triton.cdiv(d, width))](
+        rows, order.positions, weights, out, d, k, True, width, EARLY, **early(EARLY)
+    )
     return out
 
 
@@ -124,7 +129,7 @@ def up_rows(
     d, h = x.shape[1], hidden.shape[1]
     few_up_kernel[(triton.cdiv(h, tiles.rows), len(order.starts) - 1)](
         x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]), hidden, k, d, h,
-        tiles.rows, at_once, tiles.depth, tiles.stages, num_warps=tiles.warps,
+        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 
@@ -133,7 +138,7 @@ def down_rows(hidden: Tensor, order: Order, down: Tensor, rows: Tensor, at_once:
     d, h = rows.shape[1], hidden.shape[1]
     few_down_kernel[(triton.cdiv(d, tiles.rows), len(order.starts) - 1)](
         hidden, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, d, h,
-        tiles.rows, at_once, tiles.depth, tiles.stages, num_warps=tiles.warps,
+        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. The `lone` kernels serve one
 token or two: a program multiplies some rows of one expert's matrix by one vector. The `few` kernels serve up to some
 hundred: assignments are sorted by expert, and a program multiplies a block of an expert's weights by all its tokens.
+With EARLY a kernel is launched while the one before it still runs, and waits for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -16,9 +17,11 @@ from gatewise.nn.fused.backend import jit, tl
 @jit
 def lone_up_kernel(
     x, indices, gate_up, hidden, d, h, n_experts,
-    K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+    K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """hidden[i, n] = silu(gate_e[n] . x_t) * (up_e[n] . x_t) for BN rows n and one assignment i = t K + k."""
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
     i = tl.program_id(1)
     e = tl.load(indices + i).to(tl.int64)
     if (e >= 0) & (e < n_experts):
@@ -41,33 +44,45 @@ def lone_up_kernel(
 @jit
 def lone_down_kernel(
     hidden, indices, weights, down, out, d, h, n_experts,
-    K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+    K: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """out[t, n] = sum_k weights[t, k] down_e[n] . hidden[t K + k] for BN rows n and one token t, k in order."""
+    """out[t, n] = sum_k weights[t, k] down_e[n] . hidden[t K + k] for BN rows n and one token t.
+
+    A block holds rows of all K experts, (BN, WIDTH, BK), WIDTH a power of two. The first is read before the rows of
+    ``hidden`` are asked for: EARLY says that the kernel before may still be computing them.
+    """
     t = tl.program_id(1)
-    n, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
-    steps = tl.cdiv(h, BK)
-    total = tl.zeros((BN, BK), tl.float32)
-    for j in tl.range(0, K * steps, num_stages=STAGES):
-        i, at = t * K + j // steps, (j % steps) * BK + column
-        e = tl.load(indices + i).to(tl.int64)
-        kept = (e >= 0) & (e < n_experts)
-        w = tl.load(weights + i, mask=kept, other=0.0).to(tl.float32)
-        value = tl.load(hidden + i.to(tl.int64) * h + at, mask=(at < h) & kept, other=0.0).to(tl.float32) * w
-        matrix = tl.load(
-            down + (e * d + n)[:, None] * h + at[None, :], mask=(n < d)[:, None] & (at < h)[None, :] & kept, other=0.0
-        )
-        total += matrix.to(tl.float32) * value[None, :]
-    tl.store(out + t.to(tl.int64) * d + n, tl.sum(total, 1).to(out.dtype.element_ty), mask=n < d)
+    n, k, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, WIDTH), tl.arange(0, BK)
+    e = tl.load(indices + t * K + k, mask=k < K, other=-1).to(tl.int64)
+    kept = (e >= 0) & (e < n_experts)
+    w = tl.load(weights + t * K + k, mask=kept, other=0.0).to(tl.float32)
+    matrix = down + (e[None, :] * d + n[:, None])[:, :, None] * h + column[None, None, :]
+    values = hidden + (t * K + k).to(tl.int64)[:, None] * h + column[None, :]
+    rows = ((n < d)[:, None] & kept[None, :])[:, :, None]
+    block = tl.load(matrix, mask=rows & (column < h)[None, None, :], other=0.0)
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+    total = tl.zeros((BN, WIDTH, BK), tl.float32)
+    for j in range(0, h, BK):
+        after = tl.load(matrix + j + BK, mask=rows & (column + j + BK < h)[None, None, :], other=0.0)
+        value = tl.load(values + j, mask=kept[:, None] & (column + j < h)[None, :], other=0.0).to(tl.float32)
+        total += block.to(tl.float32) * (value * w[:, None])[None, :, :]
+        block = after
+    y = tl.sum(tl.sum(total, 2), 1)
+    tl.store(out + t.to(tl.int64) * d + n, y.to(out.dtype.element_ty), mask=n < d)
 
 
 @jit
-def rank_kernel(labels, positions, rows, starts, n, n_experts, LINES: tl.constexpr, WIDTH: tl.constexpr):
+def rank_kernel(
+    labels, positions, rows, starts, n, n_experts, LINES: tl.constexpr, WIDTH: tl.constexpr, EARLY: tl.constexpr
+):
     """The order by expert, by comparing all n labels with LINES of them, or with LINES experts.
 
     positions[i] = place of assignment i, -1 if it has no expert; rows is its inverse; starts[e] = assignments of the
     experts before e, for e = 0..M.
     """
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
     chunks = tl.cdiv(n, LINES)
     if tl.program_id(0) < chunks:
         i = tl.program_id(0) * LINES + tl.arange(0, LINES)
@@ -92,12 +107,15 @@ def rank_kernel(labels, positions, rows, starts, n, n_experts, LINES: tl.constex
 @jit
 def few_up_kernel(
     x, rows, starts, gate_up, hidden, K, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
     gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`.
     """
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     n, e = tl.program_id(0), tl.program_id(1)
     start = tl.load(starts + e)
     count = tl.load(starts + e + 1) - start
@@ -121,9 +139,12 @@ def few_up_kernel(
 @jit
 def few_down_kernel(
     hidden, starts, down, out, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d)."""
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     n, e = tl.program_id(0), tl.program_id(1)
     start = tl.load(starts + e)
     count = tl.load(starts + e + 1) - start
