@@ -23,6 +23,13 @@ def kernel_sources() -> str:
     return digest.hexdigest()
 
 
+@jit
+def read_kernel(source, out, CHUNK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """out[p] = sum of the p-th chunk."""
+    at = tl.program_id(0).to(tl.int64) * CHUNK + tl.arange(0, CHUNK)
+    tl.store(out + tl.program_id(0), tl.sum(tl.load(source + at).to(tl.float32), 0))
+
+
 def captured(job: Callable[[], Any]) -> torch.cuda.CUDAGraph:
     """The job as a graph, after two calls that compile and allocate."""
     stream = torch.cuda.Stream()
@@ -37,24 +44,21 @@ def captured(job: Callable[[], Any]) -> torch.cuda.CUDAGraph:
 
 
 def graph_ms(job: Callable[[], Any], runs: int = 40) -> float:
-    """The median time of the job's graph, each run after 512 MB were written: nothing is left in the caches."""
-    graph, flush = captured(job), torch.empty(2**27, dtype=torch.int32, device="cuda")
+    """The median time of the job's graph, each run after other 512 MiB were read: nothing of it is in the caches.
+
+    Writing them would flush, too, but leave lines that must be written back while the job is running.
+    """
+    graph, other = captured(job), torch.zeros(2**28, dtype=torch.bfloat16, device="cuda")
+    sums = torch.empty(len(other) // CHUNK, device="cuda")
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
     for start, end in events:
-        flush.zero_()
+        read_kernel[(len(sums),)](other, sums, CHUNK, num_warps=8)
         start.record()
         graph.replay()
         end.record()
     torch.cuda.synchronize()
     times = sorted(start.elapsed_time(end) for start, end in events)
     return times[runs // 2]
-
-
-@jit
-def read_kernel(source, out, CHUNK: tl.constexpr):  # type: ignore[no-untyped-def]
-    """out[p] = sum of the p-th chunk."""
-    at = tl.program_id(0).to(tl.int64) * CHUNK + tl.arange(0, CHUNK)
-    tl.store(out + tl.program_id(0), tl.sum(tl.load(source + at).to(tl.float32), 0))
 
 
 def bandwidth() -> dict[str, float]:
@@ -67,6 +71,17 @@ def bandwidth() -> dict[str, float]:
     ]
     copy = graph_ms(lambda: target.copy_(source), 15)
     return {"read_tb_s": source.nbytes / min(reads) / 1e9, "copy_tb_s": 2 * source.nbytes / copy / 1e9}
+
+
+def overheads() -> dict[str, float]:
+    """Microseconds of a graph of one empty kernel, and of reading 100 MB in one kernel: what no layer can beat."""
+    source = torch.randn(50_003_968, device="cuda", dtype=torch.bfloat16)
+    out = torch.empty(len(source) // CHUNK, device="cuda")
+    few = min(graph_ms(lambda w=w: read_kernel[(len(out),)](source, out, CHUNK, num_warps=w)) for w in (4, 8, 16))
+    return {
+        "one_kernel_us": 1000 * graph_ms(lambda: read_kernel[(1,)](source, out, CHUNK)),
+        "read_100_mb_us": 1000 * few,
+    }
 
 
 def versions() -> dict[str, str]:

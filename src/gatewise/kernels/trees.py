@@ -46,7 +46,7 @@ def pack_trees(grown: Sequence[tuple[Any, Floats]], n_outputs: int, n_columns: i
 
 
 def tree_sums(columns: Floats, trees: Trees, first: int | None = None) -> Floats:
-    """The sum over trees, or over the first few of them, of their leaves' values at rows of columns (n, p), (n, J)."""
+    """The sum over trees, or over the ``first`` few, of their leaves' values at rows of columns (n, p), (n, J)."""
     rows = np.ascontiguousarray(columns, dtype=np.float32)
     if rows.shape[1] != trees.n_columns:
         raise ValueError(

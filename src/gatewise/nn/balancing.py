@@ -102,10 +102,11 @@ class SwitchLoss:
 class SequenceLoss:
     """The mean over sequences of `SwitchLoss` within each (DeepSeek-V2 and V3): x (..., L, d) has sequences of L.
 
-    Sequences that are all padding do not count. 0.003 is DeepSeek-V2's coefficient.
+    Sequences that are all padding do not count. 0.01 is the coefficient of the smallest DeepSeekMoE, which has no
+    other balance; DeepSeek-V3 has 0.0001 beside its bias.
     """
 
-    coefficient: float = 0.003
+    coefficient: float = 0.01
     name: str = "balance"
 
     def __call__(self, choice: Choice) -> Tensor:
@@ -196,7 +197,7 @@ class LoadLoss:
     """coefficient * CV(L)^2, L_m = sum_t P(expert m is chosen if its noise is drawn anew) (Shazeer et al., 2017).
 
     The probability is Phi((clean_m - threshold_m) / deviation_m), the threshold the K-th largest of the other noisy
-    scores: a smooth stand-in for the load. The router must have `NoisyScores`.
+    scores: a smooth stand-in for the load. A deviation below 0.01 counts as 0.01. The router must have `NoisyScores`.
     """
 
     coefficient: float = 0.1
@@ -211,7 +212,7 @@ class LoadLoss:
         best = noisy.topk(k + 1, dim=1).values
         among = noisy > best[:, k:]
         thresholds = torch.where(among, best[:, k:], best[:, k - 1 : k])
-        chances = torch.special.ndtr((clean - thresholds) / deviation)
+        chances = torch.special.ndtr((clean - thresholds) / deviation.clamp(min=0.01))
         return self.coefficient * _variation((chances * choice.counted.unsqueeze(1)).sum(0)[: choice.n_experts])
 
 

@@ -1,4 +1,4 @@
-"""The list of candidates: every single expert, global stacks, gates of every class, and shared parts; and its prior."""
+"""The list of candidates and its prior: every expert, global stacks, gates of every class, and shared parts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -70,7 +70,8 @@ class FittedRouter:
     ) -> Self:
         """The router of a fit to the rows X, with its verdict, its regions and its single candidate.
 
-        ``signal`` (n,) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with that many active experts, or one expert alone.
+        ``signal`` (n,) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
+        that many active experts, or one expert alone.
         """
         seen = inputs.transform(X)[fit.rows]
         forecasts = fit.final.forecasts(ListRows(seen, gate_features(fit.maps, seen, fit.F), fit.F))

@@ -1,7 +1,7 @@
 """The members of the list that are fitted without trees: constant weights, and softmax gates.
 
-A group of members is fitted at once. Member s of it predicts sum_m g_sm(x) f_m(x) + h_s(x): weights on the simplex, and
-a shared part, which is zero for most members.
+A group of members is fitted at once. Member s of it predicts sum_m g_sm(x) f_m(x) + h_s(x): weights on the simplex,
+and a shared part, which is zero for most members.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients b
 class ListRows:
     """What the members of the list see of n rows.
 
-    ``inputs`` are the gates' view of the rows, ``features`` the features (n, p) of every softmax gate by its name, and
-    ``F`` (n, M) the experts' forecasts.
+    ``inputs`` are the gates' view of the rows, ``features`` the features (n, p) of every softmax gate by its name,
+    and ``F`` (n, M) the experts' forecasts.
     """
 
     inputs: Inputs
@@ -58,7 +58,7 @@ class CommonFit:
 
     @classmethod
     def fit(cls, F: Floats, loss: Loss, sample_weight: Floats) -> tuple[Self, Loss]:
-        """From forecasts F (n, M), their loss and weights; also the loss with the scale of the reference's residuals."""
+        """From forecasts F (n, M), their loss and weights; also the loss with the scale of the reference."""
         stack = stack_weights(F, loss, sample_weight)
         loss = loss.calibrated(F @ mixed_with_mean(stack), sample_weight)
         return cls(stack, np.average(F, axis=0, weights=sample_weight), float(loss.scale)), loss
@@ -69,7 +69,7 @@ class CommonFit:
         return mixed_with_mean(self.stack)
 
     def linear_columns(self, F: Floats) -> Floats:
-        """The columns (n, 1 + M) of a linear correction: a constant in the unit, and the forecasts about their means."""
+        """The columns (n, 1 + M) of a linear correction: a constant, and the forecasts about their means."""
         return np.column_stack([np.full(len(F), self.unit), F - self.center])
 
     def tree_columns(self, rows: ListRows) -> Floats:

@@ -51,8 +51,8 @@ class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists the held-out error of every stage that was tried, in order. ``signal`` (n,) is what speaks
-    for gates at every row, 0 where that was not asked.
+    whole. ``history`` lists the held-out error of every stage that was tried, in order. ``signal`` (n,) is what
+    speaks for gates at every row, 0 where that was not asked.
     """
 
     routed: list[Any]
@@ -137,8 +137,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
 
     The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
     the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
-    it. So the folds are divided into two halves; experts, gates and shares are learned on one half alone and judged on
-    the other. Rows in time need no halves, as every forecast depends on the past only.
+    it. So the folds are divided into two halves; experts, gates and shares are learned on one half alone and judged
+    on the other. Rows in time need no halves, as every forecast depends on the past only.
     """
     n, fit = len(task.y), trained.fit
     if trained.in_time or len(task.routed.experts) < 2:

@@ -1,4 +1,4 @@
-"""The members of the list that are made of trees: gates of boosted trees, and shared parts on inputs and forecasts."""
+"""The members of the list that are made of trees: boosted gates, and shared parts on inputs and forecasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

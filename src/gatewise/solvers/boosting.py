@@ -1,8 +1,9 @@
 """Functional gradient boosting of what judges a mixture: scores of a gate, or a part that is added to it.
 
-For row i the mixture is z_i = g(x_i) . F_i + h(x_i), where g is the softmax of scores. A round fits one regression tree
-to the negative gradient of the loss in the outputs that are boosted, the M scores or the one number h, and moves the
-outputs of each leaf by a Newton step. The trees are scikit-learn's; a fitted ensemble is a few arrays (`kernels.Trees`).
+For row i the mixture is z_i = g(x_i) . F_i + h(x_i), where g is the softmax of scores. A round fits one regression
+tree to the negative gradient of the loss in the outputs that are boosted, the M scores or the one number h, and moves
+the outputs of each leaf by a Newton step. The trees are scikit-learn's; a fitted ensemble is a few arrays
+(`kernels.Trees`).
 """
 
 from dataclasses import dataclass
