@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gatewise as gw
+from gatewise.aggregation.fixed_share import begin, fixed_share
 from gatewise.experts.pool import HeldOut
 from gatewise.gates import LinearGate
 from gatewise.gates.inputs import GateInputs
@@ -39,18 +40,29 @@ def test_it_is_after_averaged_over_time_and_orders(data):
     np.testing.assert_allclose(found.online, online)
 
 
-def test_going_on_ends_where_all_rows_at_once_end(data):
+def test_later_rows_are_weighed_by_after_with_forgetting(data):
     forecasts, y, weight = data
-    prior = np.zeros(5)
-    whole = mix(forecasts, ResidualLoss(y), prior, weight, [np.arange(40)])
-    first = mix(forecasts[:25], ResidualLoss(y[:25]), prior, weight[:25], [np.arange(25)])
-    first = type(first)(first.shares, first.online, whole.scale, first.log_weights, first.n_seen)
-    z = (y[:25, None] - forecasts[:25]) / whole.scale
-    state = (weight[:25, None] * (Gaussian().log_density(z) - np.log(whole.scale))).sum(axis=0)
-    first = type(first)(first.shares, first.online, whole.scale, state - state.max(), 25)
-    later = continue_mixing(first, forecasts[25:], ResidualLoss(y[25:]), weight[25:])
-    np.testing.assert_allclose(later.log_weights, whole.log_weights, atol=1e-9)
-    np.testing.assert_allclose(later.online, whole.online[25:])
+    first = mix(forecasts[:25], ResidualLoss(y[:25]), np.zeros(5), weight[:25], [np.arange(25)])
+
+    def later(mixing, rows):
+        return continue_mixing(mixing, np.zeros(5), forecasts[rows], ResidualLoss(y[rows]), weight[rows])
+
+    one = later(first, slice(25, 26))
+    log_density = weight[25] * ResidualLoss(y[25:26]).scaled(first.scale).log_density(forecasts[25:26])
+    state, online = fixed_share(begin(np.log(first.shares)), np.zeros(5), log_density, forecasts[25:26])
+    np.testing.assert_allclose(one.shares, state.weights)
+    np.testing.assert_allclose(one.online, online)
+    assert (one.scale != first.scale).all()
+    whole = later(first, slice(25, 40))
+    np.testing.assert_allclose(later(one, slice(26, 40)).shares, whole.shares)
+
+
+def test_a_wild_response_moves_the_scales_by_a_bounded_factor(data):
+    forecasts, y, weight = data
+    first = mix(forecasts, ResidualLoss(y), np.zeros(5), weight, [np.arange(40)])
+    later = continue_mixing(first, np.zeros(5), forecasts[:1], ResidualLoss(np.array([1e100])), np.ones(1))
+    assert (later.scale <= 2.0 * first.scale).all()
+    assert np.isfinite(later.shares).all()
 
 
 def test_a_perfect_forecast_takes_all():

@@ -205,21 +205,27 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         return np.array(self._router.names, dtype=object)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, update_experts: bool = False) -> Self:
-        """Continue the aggregation on new rows; gates stay as they are.
+        """Continue the aggregation on new rows, in the order given; gates stay as they are.
 
-        AFTER updates the weights of the candidates; verdict, regions and the standard deviation of predictions stay
-        those of ``fit``. With ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows
-        afterwards, without sample weights; the others stay.
+        AFTER with forgetting updates the weights of the candidates, so that the best one may change; the scales and
+        the standard deviation of predictions follow the errors. Verdict and regions stay those of ``fit``.
+        ``online_predictions_`` grows by the predictions of these rows, each made before its response was seen. With
+        ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows afterwards, without
+        sample weights; the others stay.
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always, settings = self._always(X), self._settings()
         loss = ResidualLoss(y - always, settings.density)
-        self._keep_router(
-            self._router.continued(X, self._guarded(X)[0], loss, settings.rate * weight / self._unit_weight)
-        )
-        self.online_predictions_ = self._router.mixing.online + always
+        router = self._router.continued(X, self._guarded(X)[0], loss, weight / self._unit_weight)
+        online = router.mixing.online + always
+        shares = router.shares("aggregate")
+        rows = router.rows(shares, X, self._guarded(X)[0])
+        apart = disagreement(router.fitted.mean_weights(shares, rows), rows.F)
+        self._scale = self._scale.continued(y - online, apart)
+        self._keep_router(router)
+        self.online_predictions_ = np.concatenate([getattr(self, "online_predictions_", np.empty(0)), online])
         if update_experts:
             experts: list[Any] = deepcopy(self.experts_)  # one that came fitted stays as it was
             for expert in experts:
@@ -303,6 +309,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self.out_of_fold_ = OutOfFold(
             fit.rows, task.y[fit.rows], fit.F, fit.weights, fit.forecasts + always, fit.stack + always
         )
+        self.online_predictions_ = np.empty(0)
         self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history
         self._shared = list(zip(task.shared.names, trained.shared, strict=True))
         self._scale: PredictionScale = scale

@@ -16,6 +16,7 @@ from gatewise.experts.pool import Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
+LARGEST = 1e150  # of a response: its square must be finite
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
@@ -71,6 +72,9 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
             "(sklearn.multioutput.MultiOutputRegressor)"
         )
     target = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    if np.abs(target).max() > LARGEST:
+        row = int(np.abs(target).argmax())
+        raise ValueError(f"y must not exceed {LARGEST:g}, but is {target[row]:g} at row {row}; change its unit")
     if len(target) != X.shape[0]:
         raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {len(target)}")
     n = len(target)

@@ -1,4 +1,4 @@
-"""Ensembles of regression trees as a few arrays: the sum over trees of the values of the leaves that a row reaches."""
+"""Ensembles of regression trees as a few arrays: the sum over trees of the values of the leaves of a row."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -11,7 +11,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate
+from gatewise.router.candidates import Candidate, log_prior
 from gatewise.router.expert_regions import region_table, RegionTable
 from gatewise.router.fitted_list import FittedList
 from gatewise.router.guard import ForecastGuard
@@ -121,12 +121,13 @@ class FittedRouter:
         """The forecasts of all candidates at the rows of X, (n, S)."""
         return self.fitted.forecasts(self.rows(np.ones(len(self.fitted.candidates)), X, F))
 
-    def continued(self, X: Any, F: Floats, loss: Loss, power: Floats) -> Self:
-        """The router after AFTER has updated its weights with more rows X; the candidates are not fitted again.
+    def continued(self, X: Any, F: Floats, loss: Loss, weight: Floats) -> Self:
+        """The router after AFTER with forgetting has seen more rows X; the candidates are not fitted again.
 
-        F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``power`` (n,) as in `mix`.
+        F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``weight`` (n,) their weights.
         """
-        return replace(self, mixing=continue_mixing(self.mixing, self.candidate_forecasts(X, F), loss, power))
+        forecasts, prior = self.candidate_forecasts(X, F), log_prior(self.fitted.candidates)
+        return replace(self, mixing=continue_mixing(self.mixing, prior, forecasts, loss, weight))
 
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""

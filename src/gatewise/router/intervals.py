@@ -1,6 +1,6 @@
 """How far a response may be from its prediction: a standard deviation for every row, calibrated on held-out rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -9,6 +9,8 @@ from gatewise.arrays import Floats
 from gatewise.stats import weighted_quantile
 
 LEVEL = 0.9
+MEMORY = 100  # rows that the scale remembers when rows are added later
+LARGEST_RATIO = 9.0  # of a squared residual to its expected size: a larger one counts as this
 QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
 
 
@@ -40,6 +42,12 @@ class PredictionScale:
         ratios = np.abs(residuals) / np.sqrt(noise + weight * disagreement)
         level = min(1.0, LEVEL * (1.0 + 1.0 / len(ratios)))
         return cls(float(noise), float(weight), weighted_quantile(ratios, sample_weight, level) / QUANTILE)
+
+    def continued(self, residuals: Floats, disagreement: Floats) -> Self:
+        """The scale after more rows, in their order: the factor follows the size of the residuals slowly."""
+        ratios = np.minimum(np.square(residuals / self.sd(disagreement)), LARGEST_RATIO)
+        change = float(np.prod(1.0 + (ratios - 1.0) / MEMORY)) ** 0.5
+        return replace(self, factor=self.factor * change)
 
     def sd(self, disagreement: Floats) -> Floats:
         """The standard deviation at rows of this disagreement, (n,)."""

@@ -1,12 +1,13 @@
 """From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 from scipy.special import softmax
 
+from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
@@ -21,6 +22,8 @@ from gatewise.router.settings import MoESettings
 
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
+MEMORY = 100  # rows that the scales remember when rows are added later
+TINY = 1e-300
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 
 
@@ -43,15 +46,14 @@ class Mixing:
     """The result of AFTER over S candidates on n rows.
 
     ``shares`` (S,) are the weights averaged over time and over the random orders of the rows, ``online`` (n,) the
-    one-step-ahead predictions averaged over the orders, ``scale`` (S,) the candidates' scales, ``log_weights`` (S,)
-    the log weights after all rows (the same for every order), and ``n_seen`` the number of rows.
+    one-step-ahead predictions averaged over the orders, and ``scale`` (S,) the candidates' scales. ``switching`` is
+    the state of AFTER with forgetting once rows were added later.
     """
 
     shares: Floats
     online: Floats
     scale: Floats
-    log_weights: Floats
-    n_seen: int
+    switching: SwitchingState | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,22 +155,31 @@ def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders:
     loss = loss.calibrated(forecasts, power)
     log_density = power[:, None] * loss.log_density(forecasts)
     shares, online = time_average(log_prior, log_density, forecasts, orders)
-    state = log_prior + log_density.sum(axis=0)
-    scale = np.broadcast_to(loss.scale, shares.shape)
-    return Mixing(shares, online, scale, state - state.max(), len(forecasts))
+    return Mixing(shares, online, np.broadcast_to(loss.scale, shares.shape))
 
 
-def continue_mixing(mixing: Mixing, forecasts: Floats, loss: Loss, power: Floats) -> Mixing:
-    """Continue AFTER with more rows in the order given, with the scales that were calibrated before.
+def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: Loss, weight: Floats) -> Mixing:
+    """Continue with more rows in the order given, by AFTER with forgetting (`fixed_share`).
 
-    Arguments as in `mix`. ``shares`` is then the average over all rows, ``online`` (n,) is for the new rows only.
+    Forecasts and loss as in `mix`; ``weight`` (n,) are the sample weights. New rows are not tempered, as no candidate
+    has seen them. The scale of every candidate follows its squared errors with a memory of MEMORY rows. ``shares``
+    are then those that predict the next row, ``online`` (n,) the predictions of the new rows.
     """
-    n = len(forecasts)
-    log_density = power[:, None] * loss.scaled(mixing.scale).log_density(forecasts)
-    shares, online = time_average(mixing.log_weights, log_density, forecasts, [np.arange(n)])
-    total = mixing.n_seen * mixing.shares + n * shares
-    state = mixing.log_weights + log_density.sum(axis=0)
-    return Mixing(total / total.sum(), online, mixing.scale, state - state.max(), mixing.n_seen + n)
+    state = begin(np.log(mixing.shares + TINY)) if mixing.switching is None else mixing.switching
+    scale, online = mixing.scale, np.empty(len(forecasts))
+    for i in range(len(forecasts)):
+        row = loss.part(slice(i, i + 1))
+        log_density = weight[i] * row.scaled(scale).log_density(forecasts[i : i + 1])
+        state, online[i : i + 1] = fixed_share(state, log_prior, log_density, forecasts[i : i + 1])
+        if loss.additive:  # the loss has a scale
+            scale = _followed(scale, row.error(forecasts[i : i + 1])[0], min(weight[i], 1.0) / MEMORY)
+    return replace(mixing, shares=state.weights, online=online, scale=scale, switching=state)
+
+
+def _followed(scale: Floats, errors: Floats, part: float) -> Floats:
+    """The scales (S,) after one more row with squared errors (S,): at most sqrt(2) times as large."""
+    squares = np.square(scale)
+    return np.asarray(np.sqrt((1.0 - part) * squares + part * np.minimum(errors, MEMORY * squares)))
 
 
 @dataclass(frozen=True, eq=False)

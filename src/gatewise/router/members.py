@@ -4,7 +4,7 @@ A group of members is fitted at once. Member s of it predicts sum_m g_sm(x) f_m(
 and a shared part, which is zero for most members.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -85,7 +85,10 @@ def mixed_with_mean(stack: Floats) -> Floats:
 class FittedMembers(Protocol):
     """A fitted group of members of the list."""
 
-    candidates: tuple[Candidate, ...]
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The members before they were fitted."""
+        ...
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
         """Add sum_s share_s g_s to ``total`` (n, M)."""
@@ -220,14 +223,9 @@ class SoftmaxMembers:
         return out
 
     def _theta(self, c: Candidate) -> Floats:
-        return self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)]
+        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)])
 
     def _correction(self, c: Candidate) -> Floats:
         if not c.corrected:
             return np.zeros(len(self.common.stack) + 1)
-        return self.paths[c.name, True].linear[self.spreads.index(c.spread)]
-
-
-def named(candidates: Sequence[Candidate], kinds: set[str]) -> tuple[Candidate, ...]:
-    """The candidates of some kinds, in their order."""
-    return tuple(c for c in candidates if c.kind in kinds)
+        return np.asarray(self.paths[c.name, True].linear[self.spreads.index(c.spread)])

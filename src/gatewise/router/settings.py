@@ -75,7 +75,7 @@ class MoESettings:
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
         as_positive(self.rate, "rate")
-        if isinstance(self.learners, str) or not set(self.learners) <= {"forest", "boosted"}:
+        if not set(self.learners) <= {"forest", "boosted"}:
             raise ValueError(f"learners must be some of 'forest' and 'boosted', not {self.learners!r}")
         as_count(self.specialize, "specialize", low=0)
         self.density = as_noise(self.noise)

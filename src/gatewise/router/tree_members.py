@@ -61,7 +61,7 @@ class TreeGates:
         return cls(candidates, common, {str(d): boost(problem, "scores", plan, seed) for d, plan in plans.items()})
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
-        for s in np.flatnonzero(shares):
+        for s in np.flatnonzero(shares).tolist():
             total += shares[s] * self._weights(s, rows)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:  # noqa: ARG002 - there is none

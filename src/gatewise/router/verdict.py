@@ -104,7 +104,7 @@ def reach_verdict(
     gain = gain_interval(losses.aggregate, other, weight)
     p_value = signal_p_value(losses.signal, weight)
     kinds = list(dict.fromkeys(c.kind for c in candidates))
-    totals = {
+    totals: dict[str, float] = {
         kind: float(sum(share for share, c in zip(shares, candidates, strict=True) if c.kind == kind))
         for kind in kinds
     }

@@ -5,6 +5,7 @@ own classes are listed as objects, so that the list follows them when they move 
 """
 
 from gatewise import losses
+from gatewise.aggregation.fixed_share import SwitchingState
 from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
@@ -79,6 +80,7 @@ _GATEWISE: tuple[type, ...] = (
     tree_members.SharedLearners,
     tree_members.TreeGates,
     Trees,
+    SwitchingState,
     expert_regions.RegionRow,
     expert_regions.RegionTable,
     losses.DoubleExponential,
