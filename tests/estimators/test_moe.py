@@ -32,7 +32,7 @@ import gatewise as gw
 from gatewise.experts import ColumnExpert
 from gatewise.gates import FeatureGate, GATES, ScoreGate
 
-QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0))
+QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0), learners=())
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
 PLAIN = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
 EXPECTED_FAILURES = {
@@ -107,16 +107,28 @@ class TestFinding:
             X = rng.normal(size=(200, 3))
             y = X @ [1.0, 2.0, 0.5] + rng.normal(size=200)
             experts = [("line", LinearRegression()), ("knn", KNeighborsRegressor(10))]
-            kinds.append(gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y).verdict_.kind)
-        assert kinds.count("gate") <= 1
+            kinds.append(gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X, y).verdict_.headline)
+        assert kinds.count("gating pays") <= 1
 
-    def test_the_prediction_is_gate_times_experts_plus_the_correction(self, local, halves):
-        X = halves[0][:50]
-        shares = local._router.shares("aggregate")
-        F = local.transform(X)
-        whole = (local.gate_weights(X) * F).sum(axis=1) + local._router.fitted.corrections(shares, F)
-        np.testing.assert_allclose(local.predict(X), whole)
-        assert np.abs(local.gate_weights(X).sum(axis=1) - 1).max() < 1e-12
+    def test_the_explanation_has_the_sum_of_the_prediction(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(PAIR, shared=[("mean", DummyRegressor())], random_state=0).fit(X[:200], y[:200])
+        for readout in ("aggregate", "single"):
+            parts = model.explain(X[200:250], readout=readout)
+            np.testing.assert_allclose(sum(parts.values()), model.predict(X[200:250], readout=readout), atol=1e-10)
+            weights = model.gate_weights(X[200:250], readout=readout)
+            np.testing.assert_allclose(parts["line"], weights[:, 0] * model.transform(X[200:250])[:, 0])
+            assert np.abs(weights.sum(axis=1) - 1).max() < 1e-12
+        assert {"intercept", "mean", "line", "tree"} <= set(model.explain(X[:1]))
+
+    def test_a_wild_forecast_is_set_aside_for_its_row(self, local, halves):
+        X, y, truth = halves
+        wild = X.copy()
+        wild[:5, 2] = 1e6
+        assert local.guarded_rows(wild)[:5, 1].all()
+        assert local.guarded_rows(wild).sum() == 5
+        error, clean = (np.mean((local.predict(rows) - truth) ** 2) for rows in (wild, X))
+        assert error < clean + 0.05 * np.var(y)
 
     def test_far_away_the_weights_are_those_of_the_stack(self, local):
         far = np.array([[1e6, 0.0, 0.0], [-1e6, 0.0, 0.0]])
@@ -132,10 +144,10 @@ class TestFinding:
 
     def test_one_expert_is_itself_up_to_a_correction(self, halves):
         X, y, _ = halves
-        settings = gw.MoESettings(correct=False)
+        settings = gw.MoESettings(correct=False, learners=())
         model = gw.MoERegressor([("line", LinearRegression())], settings=settings, random_state=0).fit(X, y)
         np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X))
-        assert model.verdict_.kind in {"single", "stack"}
+        assert model.verdict_.headline != "gating pays"
 
     def test_two_experts_that_agree_everywhere(self, halves):
         X, y, _ = halves
@@ -392,8 +404,8 @@ class TestGoingOn:
         light, heavy, none = (
             pickle.loads(pickle.dumps(local)).partial_fit(X[:1], y[:1], sample_weight=[w]) for w in (1e-6, 50.0, 0.0)
         )
-        np.testing.assert_allclose(light._router.mixing.log_weights, none._router.mixing.log_weights, atol=1e-4)
-        assert not np.allclose(heavy._router.mixing.log_weights, none._router.mixing.log_weights)
+        np.testing.assert_allclose(light.weights_, none.weights_, atol=1e-4)
+        assert not np.allclose(heavy.weights_, none.weights_)
 
     def test_experts_that_came_fitted_are_not_changed(self, halves):
         X, y, _ = halves
@@ -448,12 +460,9 @@ class TestShared:
         plain = gw.MoERegressor(routed, **setting).fit(X, y)
         assert model.score(X, y) > 0.95 > plain.score(X, y)
         assert len(model.history_) >= 2  # backfitting was tried
-        np.testing.assert_allclose(
-            model.predict(X),
-            model.shared_[0].predict(X)
-            + (model.gate_weights(X) * model.transform(X)).sum(axis=1)
-            + model._router.fitted.corrections(model._router.shares("aggregate"), model.transform(X)),
-        )
+        parts = model.explain(X)
+        np.testing.assert_allclose(parts["line"], model.shared_[0].predict(X))
+        np.testing.assert_allclose(sum(parts.values()), model.predict(X))
 
     def test_backfitting_needs_every_row_held_out_once(self, halves):
         with pytest.raises(ValueError, match="every row exactly once"):

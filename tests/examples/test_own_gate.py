@@ -26,5 +26,5 @@ def test_the_ring_is_found_by_the_net_and_by_the_list(own_gate):
 
 def test_the_page_names_the_gate(own_gate, tmp_path, capsys):
     own_gate.main(tmp_path)
-    assert "MoERegressor: gate: ring" in capsys.readouterr().out
+    assert "MoERegressor: gating pays" in capsys.readouterr().out
     assert "ring gate" in (tmp_path / "own_gate.html").read_text()

@@ -80,13 +80,14 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV, or Parquet by its ending: one row for each row of the data.")],
     weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every expert.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of the error.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Add the parts that a prediction is the sum of.")] = False,
     json_file: Json = None,
 ) -> None:
     """Predict the rows of a table by a fitted model."""
     from gatewise.app.models import model_file, predicting, tables  # noqa: PLC0415
 
     saved = model_file.load_model(model)
-    answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std)
+    answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std, explain=explain)
     write_json(json_file, answer.to_dict(orient="records"))
     say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
 

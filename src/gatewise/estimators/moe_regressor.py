@@ -99,6 +99,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     """
 
     experts_: list[Any]
+    _scale: PredictionScale
 
     def __init__(
         self,
@@ -312,7 +313,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self.online_predictions_ = np.empty(0)
         self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history
         self._shared = list(zip(task.shared.names, trained.shared, strict=True))
-        self._scale: PredictionScale = scale
+        self._scale = scale
         self._unit_weight: float = unit_weight
         self._keep_router(router)
 

@@ -9,6 +9,7 @@ from gatewise.gates.phi import phi_regularity, PhiRegularity
 from gatewise.gates.quadratic import QuadraticGate
 from gatewise.gates.registry import GATES, register_gate
 from gatewise.gates.score import ScoreGate
+from gatewise.gates.tree import TreeGate
 
 __all__ = [
     "GATES",
@@ -20,6 +21,7 @@ __all__ = [
     "PhiRegularity",
     "QuadraticGate",
     "ScoreGate",
+    "TreeGate",
     "phi_regularity",
     "register_gate",
 ]

@@ -133,7 +133,8 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
         return Interval(0.0, -np.inf, np.inf)
     mean, error = mean_and_error(other_losses - losses, sample_weight)
     half = special.ndtri(0.5 + 0.5 * LEVEL) * SPREAD_OF_FITS * error
-    return Interval(mean / base, (mean - half) / base, (mean + half) / base)
+    most = 1.0 if float(min(losses.min(), other_losses.min())) >= 0.0 else np.inf  # no more can be saved
+    return Interval(mean / base, (mean - half) / base, min((mean + half) / base, most))
 
 
 def signal_p_value(signal: Floats, sample_weight: Floats) -> float:

@@ -115,7 +115,8 @@ def _targets(gradient: Floats) -> Floats:
 def slopes_of(problem: BoostingProblem, part: Part) -> Any:
     """The function from outputs (n, J) to the loss, its gradient and its curvature at every row."""
     F, loss, weight = problem.F, problem.loss, problem.sample_weight
-    offset, constant, unit = np.log(problem.reference), F @ problem.reference, float(loss.scale)
+    constant, unit = F @ problem.reference, float(loss.scale)
+    offset = np.log(np.maximum(problem.reference, np.finfo(float).tiny))
     quadratic = loss.quadratic()
 
     def judged(z: Floats) -> tuple[Floats, Floats, Floats]:

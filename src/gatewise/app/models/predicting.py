@@ -8,10 +8,13 @@ from gatewise.app.models.model_file import SavedModel
 from gatewise.app.models.tables import as_inputs
 
 
-def predict_frame(saved: SavedModel, frame: Any, weights: bool = False, std: bool = False) -> Any:
+def predict_frame(
+    saved: SavedModel, frame: Any, weights: bool = False, std: bool = False, explain: bool = False
+) -> Any:
     """A data frame with one row for each row of ``frame``.
 
-    It has the prediction, with ``std`` the standard deviation of its error, with ``weights`` every expert's weight.
+    It has the prediction, with ``std`` the standard deviation of its error, with ``weights`` every expert's weight,
+    and with ``explain`` the parts that the prediction is the sum of.
     """
     if len(frame) == 0:
         raise ValueError("there are no rows to predict")
@@ -25,4 +28,6 @@ def predict_frame(saved: SavedModel, frame: Any, weights: bool = False, std: boo
         names = saved.model.get_feature_names_out()
         shares = saved.model.gate_weights(X)
         answer.update((f"weight {name}", shares[:, m]) for m, name in enumerate(names))
+    if explain:
+        answer.update((f"part {name}", values) for name, values in saved.model.explain(X).items())
     return pd.DataFrame(answer)

@@ -24,6 +24,7 @@ from gatewise.app.page.page_parts import (
 )
 
 MOST_CANDIDATES = 10
+_ANSWERS = {"gating pays": "Yes", "a gate is used": "It is not shown", "no gate": "No"}
 
 
 def pays(findings: Findings) -> Html:
@@ -58,7 +59,7 @@ def _pays_words(findings: Findings) -> str:
     stack = next(score for score in findings.scores if score.method == STACK)
     value, low, high = (100.0 * end for end in stack.gain or (np.nan,) * 3)
     return (
-        f"{'Yes' if findings.verdict.gates else 'No'}: {findings.verdict.describe()}. On these rows Gatewise saves "
+        f"{_ANSWERS[findings.verdict.headline]}: {findings.verdict.describe()}. On these rows Gatewise saves "
         f"{value:.1f}{NBSP}% of the mean squared error of the best fixed weights, the convex stack "
         f"(95{NBSP}% interval: {low:.1f} to {high:.1f})."
     )
@@ -66,11 +67,10 @@ def _pays_words(findings: Findings) -> str:
 
 def _verdict_words(findings: Findings) -> str:
     kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in findings.verdict.weights.items())
-    named = "passed" if findings.verdict.gates else "did not pass"
     return (
-        "A gate is named only if it beats the plain answers, single experts and stacks, on held-out rows of the fit "
-        f"by a test at 5 %; it {named} ({p_words(findings.verdict.p_value)}). Weight of each kind of answer in the "
-        f"aggregate: {kinds}."
+        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows that "
+        f"nothing behind them has seen, and if the held-out error falls ({p_words(findings.verdict.p_value)}). Share "
+        f"of each kind of answer in a prediction: {kinds}."
     )
 
 
