@@ -19,8 +19,8 @@ def add_product(
 ) -> None:
     """out[m, w] = sum_k left[m, k] right[k, w] for m < count, k < depth, w < width; added to ``out`` if ``add``.
 
-    All arrays are flat. The rows of ``left`` are ``stride`` apart, those of ``right``, which begins at the place ``at``,
-    and of ``out`` are ``width`` apart, a multiple of eight.
+    All arrays are flat. The rows of ``left`` are ``stride`` apart, those of ``out`` and of ``right``, which begins at
+    the place ``at``, are ``width`` apart, a multiple of eight.
     """
     for w in range(0, width, WIDTH):
         whole = count - count % 4
