@@ -73,7 +73,7 @@ def make_state(size: int, radius: float) -> NewtonState:
     """A state that starts at zero, with a trust region of this radius."""
     numbers = np.zeros(PREPARED + 1)
     numbers[RADIUS] = radius
-    return NewtonState(*(np.zeros(size) for _ in range(8)), numbers)
+    return NewtonState(*(np.zeros(size) for _ in range(8)), numbers=numbers)
 
 
 @compiled_fma
