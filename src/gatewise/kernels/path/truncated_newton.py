@@ -58,6 +58,7 @@ class NewtonState(NamedTuple):
     which the preconditioner was prepared.
     """
 
+    numbers: Floats
     x: Floats
     trial: Floats
     step: Floats
@@ -66,14 +67,13 @@ class NewtonState(NamedTuple):
     solved: Floats
     direction: Floats
     product: Floats
-    numbers: Floats
 
 
 def make_state(size: int, radius: float) -> NewtonState:
     """A state that starts at zero, with a trust region of this radius."""
     numbers = np.zeros(PREPARED + 1)
     numbers[RADIUS] = radius
-    return NewtonState(*(np.zeros(size) for _ in range(8)), numbers=numbers)
+    return NewtonState(numbers, *(np.zeros(size) for _ in range(8)))
 
 
 @compiled_fma
