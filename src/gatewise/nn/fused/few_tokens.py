@@ -83,7 +83,7 @@ def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
 
 
 def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """As `gatewise.nn.fused.fused_swiglu`, without a gradient: an expert reads its weights once, for all its tokens."""
+    """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
     at_once, order = tokens_at_once(tokens, k, n_experts), ordered(indices, n_experts)
     tiles = LONE if order.is_lone else TILES[at_once]
