@@ -3,6 +3,7 @@
 from benchmarks import (
     aggregation,
     cross_entropy,
+    gate_fits,
     gate_weights,
     moe_layer,
     moe_regressor,
@@ -19,6 +20,7 @@ BENCHMARKS = (
     aggregation,
     simplex_ls,
     cross_entropy,
+    gate_fits,
     profile_search,
     particles,
     specialization,

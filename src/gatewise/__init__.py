@@ -5,7 +5,7 @@ from importlib import import_module
 from types import ModuleType
 
 from gatewise import geometry, theory
-from gatewise.aggregation import after, Blocks, L2Projection, Particles
+from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
 from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, RouterAggregator, SharedRoutedRegressor
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
@@ -31,6 +31,7 @@ __all__ = [
     "QuadraticGate",
     "RouterAggregator",
     "SharedRoutedRegressor",
+    "Updates",
     "__version__",
     "after",
     "expert_matrix",

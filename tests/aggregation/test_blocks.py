@@ -40,7 +40,9 @@ def test_counts(blocks, ready, cross_entropy, expected):
         (lambda: Blocks(burn_in=101).counts(100, True, False), "burn_in must be a whole number from 0 to 100"),
         (lambda: Blocks(sigma=0.0), "sigma must be a finite number above 0"),
         (lambda: Blocks(sigma_bounds=(2.0, 1.0)), "sigma_bounds must satisfy 0 < low <= high"),
-        (lambda: Blocks(update_every=0), "update_every must be a whole number at least 1"),
+        (lambda: Blocks(updates=0), "updates must be a whole number at least 1"),
+        (lambda: Blocks(order="last"), "order must be 'random' or 'given', not 'last'"),
+        (lambda: Blocks(order="given", n_orders=2), "n_orders must be 1 where order is 'given'"),
         (lambda: Blocks(n_orders=0), "n_orders must be a whole number at least 1"),
         (lambda: L2Projection(points=np.zeros((1, 1)), box=(0.0, 1.0)), "points or box, not both"),
         (lambda: L2Projection(box=(1.0, 0.0)).rule(np.zeros((1, 2))), "low below high"),
@@ -76,3 +78,10 @@ def test_the_measure_is_the_sample_or_given_points():
     chosen, weights = L2Projection(points=points).rule(X)
     assert chosen is points
     np.testing.assert_allclose(weights, 1 / 3)
+
+
+def test_words_of_before_are_named():
+    with pytest.raises(TypeError, match="update_every is now called updates"):
+        Blocks(update_every=3)
+    with pytest.raises(TypeError, match=r"n_snapshots is now called updates=Updates"):
+        Blocks(n_snapshots=3)

@@ -75,7 +75,7 @@ def test_the_cost_of_evolving_experts_follows_their_own_error():
             return Drifting(expert.base, size / np.sqrt(seen), seen)
 
         experts = [EvolvingExpert(Drifting(base, size, 1), drift) for base in design.experts]
-        blocks = Blocks(burn_in=20, sigma=design.noise_sd, update_every=5, n_snapshots=60)
+        blocks = Blocks(burn_in=20, sigma=design.noise_sd, updates=5)
         router = gw.RouterAggregator(experts, GATE, net, blocks=blocks, random_state=rep).fit(X, y)
         rows = router.order_[router.blocks_[0] :]
         return np.mean((router.online_predictions_ - design.truth(X[rows])) ** 2)

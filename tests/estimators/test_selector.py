@@ -247,7 +247,7 @@ def test_bad_candidates_are_named(candidates, message):
         ({"blocks": Blocks(burn_in=149)}, "at least 2 rows"),
         ({"blocks": Blocks(burn_in=0)}, "burn_in may be 0"),
         ({"blocks": Blocks(projection=0.2)}, r"blocks.projection must be None for a selection, not 0.2"),
-        ({"blocks": Blocks(update_every=5)}, r"blocks.update_every must be None"),
+        ({"blocks": Blocks(updates=5)}, r"blocks.updates must be None"),
         ({"blocks": (50, 50, 50)}, r"blocks must be Blocks\(...\) or None"),
         ({"noise": "cauchy"}, "noise must be one of"),
         ({"X": X[:5], "y": Y[:5]}, "every block needs at least 2 rows"),

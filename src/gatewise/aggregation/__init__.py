@@ -6,6 +6,7 @@ from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.soft_labels import cross_entropy_fit
 from gatewise.aggregation.weights import after
+from gatewise.experts.joint_update import Updates
 from gatewise.solvers.simplex_least_squares import convex_stack, simplex_least_squares
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Blocks",
     "L2Projection",
     "Particles",
+    "Updates",
     "after",
     "convex_stack",
     "cross_entropy_fit",

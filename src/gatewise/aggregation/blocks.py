@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.aggregation.scales import check_bounds
-from gatewise.arrays import as_count, as_positive
+from gatewise.arrays import as_count, as_positive, Indices, renamed
+from gatewise.experts.joint_update import Updates
 
 
 class BlockCounts(NamedTuple):
@@ -18,9 +19,10 @@ class BlockCounts(NamedTuple):
     projection: int = 0
 
 
+@renamed(update_every="updates", n_snapshots="updates=Updates(memory=...)")
 @dataclass(frozen=True)
 class Blocks:
-    """The blocks of `alg:general`, the noise scale, the experts' updates and the number of orders.
+    """The blocks of `alg:general`, the noise scale, the experts' updates and the order of the rows.
 
     burn_in, calibration, projection
         A fraction of the rows (a float below 1) or a count. Aggregation gets the rest. ``None`` chooses: no burn-in
@@ -32,12 +34,13 @@ class Blocks:
     sigma_bounds
         The bounds that calibrated scales are clipped to. ``None``: from a thousandth to ten times the standard
         deviation of the calibration rows' response, less the shared experts.
-    update_every
-        Experts with ``partial_fit`` are updated after every so many observations. ``None``: they stay as they are.
-    n_snapshots
-        How many states of evolving experts are kept for prediction; the error of that is reported.
+    updates
+        How experts with ``partial_fit`` learn on the way, as `Updates`, or only after how many observations.
+        ``None``: they stay as they are.
     n_orders
         Random orders of the rows to average over, as ARM does.
+    order
+        "random", or "given" for rows that are used in the order in which they come, such as observations in time.
     """
 
     burn_in: float | int | None = None
@@ -45,19 +48,31 @@ class Blocks:
     projection: float | int | None = None
     sigma: float | None = None
     sigma_bounds: tuple[float, float] | None = None
-    update_every: int | None = None
-    n_snapshots: int = 16
+    updates: Updates | int | None = None
     n_orders: int = 1
+    order: str = "random"
 
     def __post_init__(self) -> None:
         if self.sigma is not None:
             as_positive(self.sigma, "sigma")
         if self.sigma_bounds is not None:
             check_bounds(self.sigma_bounds, "sigma_bounds")
-        if self.update_every is not None:
-            as_count(self.update_every, "update_every")
-        as_count(self.n_snapshots, "n_snapshots")
-        as_count(self.n_orders, "n_orders")
+        if not (self.updates is None or isinstance(self.updates, Updates)):
+            object.__setattr__(self, "updates", Updates(as_count(self.updates, "updates")))
+        if as_count(self.n_orders, "n_orders") > 1 and self.order == "given":
+            raise ValueError(f"n_orders must be 1 where order is 'given', not {self.n_orders}")
+        if self.order not in ("random", "given"):
+            raise ValueError(f"order must be 'random' or 'given', not {self.order!r}")
+
+    def orders(self, n: int, rng: np.random.Generator) -> list[Indices]:
+        """The orders of n rows: ``n_orders`` random ones, or the one in which they come.
+
+        >>> Blocks(order="given").orders(3, np.random.default_rng(0))
+        [array([0, 1, 2])]
+        """
+        if self.order == "given":
+            return [np.arange(n)]
+        return [rng.permutation(n) for _ in range(self.n_orders)]
 
     def counts(self, n: int, experts_ready: bool, cross_entropy: bool) -> BlockCounts:
         """The number of rows in each block, for n rows in all.

@@ -24,6 +24,7 @@ from gatewise.noise import as_noise, LogDensity, Noise
 from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
+NUMBERS = 2**22  # residuals held at a time: 32 MiB
 
 
 class NetRun(NamedTuple):
@@ -184,6 +185,22 @@ def aggregated_gate(candidates: Candidates, features: Floats, weights: Floats, n
         parts = (np.tensordot(shares[ids], gates, axes=1) for ids, gates in tables.gates())
         return np.asarray(sum(parts, start=np.zeros((n, n_experts))))
     return compiled.gate_mean(tables, shares, n_threads)
+
+
+def mean_squared_gap(candidates: Candidates, features: Floats, target: Floats, F: Floats, weights: Floats) -> Floats:
+    """sum_s weights[s] (target_q - f(x_q; theta_s))^2 at Q rows, (Q,): how far the candidates are from the target.
+
+    Candidates that together have less than a billionth of the weight are left out.
+    """
+    tables = _tables(candidates, features, target, F)
+    order = np.argsort(weights)[::-1]
+    reached = np.cumsum(weights[order])
+    ids = order[: int(np.searchsorted(reached, (1.0 - 1e-9) * reached[-1])) + 1]
+    total, step = np.zeros(len(target)), max(1, NUMBERS // max(1, len(target)))
+    for start in range(0, len(ids), step):
+        part = ids[start : start + step].astype(np.int64)
+        total += weights[part] @ _some_rows(tables, part) ** 2
+    return total
 
 
 def weight_path(

@@ -1,20 +1,22 @@
-"""One random order of the rows through `alg:general`: burn-in, calibration, aggregation."""
+"""One order of the rows through `alg:general`, with experts that stay as they are after the burn-in."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
-from gatewise.aggregation.engine import aggregate, calibrate, weight_path
+from gatewise.aggregation.engine import aggregate, aggregated_gate, calibrate, NetRun, weight_path
 from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
 from gatewise.aggregation.pieces import Piece
 from gatewise.aggregation.weights import effective_size
 from gatewise.arrays import Floats, Indices
-from gatewise.experts.evolving import after_burn_in, AveragedExpert, evolve
+from gatewise.experts.evolving import after_burn_in, AveragedExpert
 from gatewise.experts.gated import GatedExperts
+from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
@@ -24,15 +26,25 @@ STEP = 2**20  # candidates looked at together
 
 
 class Observations(NamedTuple):
-    """Rows to learn from: X as it was handed in, its numbers (n, d), and the responses (n,)."""
+    """Rows to learn from: X as it was handed in, its numbers (n, d), the responses (n,), and sample weights (n,).
+
+    A row of weight w has the noise scale sigma / sqrt(w). None stands for equal weights.
+    """
 
     X: Any
     rows: Floats
     y: Floats
+    weight: Floats | None = None
 
     def part(self, chosen: Indices) -> "Observations":
         """The chosen rows, in the order in which they are listed."""
-        return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen])
+        weight = None if self.weight is None else self.weight[chosen]
+        return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen], weight)
+
+    @property
+    def root(self) -> Floats:
+        """The square roots of the sample weights, (n,): residuals are multiplied by them."""
+        return np.ones(len(self.y)) if self.weight is None else np.sqrt(self.weight)
 
 
 class AggregationSetting(NamedTuple):
@@ -50,32 +62,39 @@ class AggregationSetting(NamedTuple):
     static: Floats | None
     n_threads: int
 
+    @property
+    def updates(self) -> Updates:
+        """How the experts learn on the way."""
+        if not isinstance(self.blocks.updates, Updates):
+            raise ValueError("blocks.updates must be given where experts evolve")
+        return self.blocks.updates
 
-class ExpertPath(NamedTuple):
-    """The experts along the calibration and aggregation rows.
 
-    predictions (n2 + n3, M_S + M), shared experts first. From row edges[j] of the aggregation rows to row
-    edges[j + 1] the experts count as snapshots[j]. average: the time-averaged experts. thinning_error: the root mean
-    square error of keeping only these snapshots.
+class Thinning(NamedTuple):
+    """What it costs that only some states of the experts are kept: nothing, where all are.
+
+    error: the root mean square difference of the aggregate to the one over all states, at ``held_out`` rows that
+    took no part in the fit; bound: its upper 95 % confidence bound for new rows.
     """
 
-    predictions: Floats
-    snapshots: list[GatedExperts]
-    edges: Indices
-    average: GatedExperts
-    thinning_error: float
+    error: float = 0.0
+    bound: float = 0.0
+    held_out: int = 0
 
 
 class OrderFit(NamedTuple):
-    """The result of one random order: the pieces of the aggregate, the time-averaged experts, and diagnostics.
+    """The result of one order: the pieces of the aggregate, the time-averaged experts, and diagnostics.
 
-    online (n3,): one-step-ahead predictions; sigma (S,); leading: the candidates of largest mean weight, and
-    leading_path (n3 + 1, L) their weights; effective: the effective number of candidates at the end.
+    online (n3,): one-step-ahead predictions; F (n3, M_S + M): the experts', shared ones first; sigma (S,);
+    leading: the candidates of largest mean weight, and leading_path (n3 + 1, L)
+    their weights; effective: the effective number of candidates at the end; thinning: the error of keeping only some
+    states of the experts.
     """
 
     pieces: list[Piece]
     average: GatedExperts
     online: Floats
+    F: Floats
     sigma: Floats
     leading: Indices
     leading_theta: Floats
@@ -83,94 +102,124 @@ class OrderFit(NamedTuple):
     effective: float
     acceptance: Floats
     ess: Floats
-    thinning_error: float
+    thinning: Thinning
 
 
-class _BlockRows(NamedTuple):
+class BlockRows(NamedTuple):
     """The rows of one block: their numbers (n, d), features (n, p), responses less the shared experts (n,), and
-    predictions of the routed experts (n, M)."""
+    predictions of the routed experts (n, M); both are multiplied by the roots of the sample weights."""
 
     rows: Floats
     features: Floats
     y: Floats
     F: Floats
 
-    def part(self, rows: slice) -> "_BlockRows":
+    def part(self, rows: slice) -> "BlockRows":
         """Some of the rows."""
-        return _BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows])
+        return BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows])
+
+    @classmethod
+    def of(cls, gate: Gate, sample: Observations, F: Floats, n_shared: int) -> "BlockRows":
+        """The rows of a sample with the predictions F (n, M_S + M) of all experts, shared ones first."""
+        root = sample.root
+        y = root * (sample.y - F[:, :n_shared].sum(axis=1))
+        return cls(sample.rows, gate.features(sample.rows), y, root[:, None] * F[:, n_shared:])
 
 
 def fit_order(
     setting: AggregationSetting, sample: Observations, order: Indices, rng: np.random.Generator
 ) -> OrderFit:
-    """Steps (b) to (e) of `alg:general` for one order of the rows."""
+    """Steps (b) to (e) of `alg:general` for one order of the rows, with experts that do not evolve."""
     counts = setting.counts
     used = sample.part(order[: counts.burn_in + counts.calibration + counts.aggregation])
-    path = _expert_path(setting, used, order)
     online = used.part(np.arange(counts.burn_in, len(used.y)))
-    n_shared = len(setting.pools.shared)
-    shared = path.predictions[:, :n_shared].sum(axis=1)
-    features = setting.gate.features(online.rows)
-    rows = _BlockRows(online.rows, features, online.y - shared, path.predictions[:, n_shared:])
+    if setting.static is not None:
+        pools, F = setting.pools, setting.static[order[counts.burn_in : len(used.y)]]
+    else:
+        burn_in = used.part(np.arange(counts.burn_in))
+        pools = after_burn_in(
+            setting.pools, burn_in.X, burn_in.y, None, prior_gate(setting, burn_in.rows), burn_in.weight
+        )
+        F = np.column_stack([pools.shared.predict(online.X), pools.experts.predict(online.X)])
+    rows = BlockRows.of(setting.gate, online, F, len(pools.shared))
     calibration, aggregation = rows.part(slice(counts.calibration)), rows.part(slice(counts.calibration, None))
     if isinstance(setting.net, Particles):
-        fit = _over_particles(setting, setting.net, calibration, aggregation, path, rng)
+        fit = over_particles(setting, setting.net, calibration, aggregation, [pools], pools, rng)
     else:
-        fit = _over_net(setting, setting.net, calibration, aggregation, path)
-    return fit._replace(online=fit.online + shared[counts.calibration :])
+        fit = _over_net(setting, setting.net, calibration, aggregation, pools)
+    return finished(fit, online, F, len(pools.shared), counts.calibration)
 
 
-def _expert_path(setting: AggregationSetting, used: Observations, order: Indices) -> ExpertPath:
-    counts, pools, blocks = setting.counts, setting.pools, setting.blocks
-    whole = np.array([0, counts.aggregation])
-    if setting.static is not None:
-        return ExpertPath(setting.static[order[counts.burn_in : len(used.y)]], [pools], whole, pools, 0.0)
-    burn_in, rest = used.part(np.arange(counts.burn_in)), used.part(np.arange(counts.burn_in, len(used.y)))
-    own = after_burn_in(pools.joined(), burn_in.X, burn_in.y, update=blocks.update_every is not None)
-    if blocks.update_every is None:
-        fitted = pools.with_models(own.models)
-        return ExpertPath(own.predict(rest.X), [fitted], whole, fitted, 0.0)
-    seen = evolve(own, rest.X, rest.y, blocks.update_every, blocks.n_snapshots, keep_from=counts.calibration)
-    snapshots = [pools.with_models(state.models) for state in seen.states]
-    average = pools.with_models(seen.averages.models)
-    return ExpertPath(seen.predictions, snapshots, seen.edges, average, seen.thinning_error)
+def finished(fit: OrderFit, online: Observations, F: Floats, n_shared: int, n_calibration: int) -> OrderFit:
+    """The fit with predictions in the units of y, the shared experts included, from those of the scaled rows."""
+    part = slice(n_calibration, n_calibration + len(fit.online))
+    predictions = fit.online / online.root[part] + F[part, :n_shared].sum(axis=1)
+    return fit._replace(online=predictions, F=F[part])
+
+
+def prior_gate(setting: AggregationSetting, rows: Floats) -> Floats:
+    """The gate before any observation, (n, M): the mean over a net, equal weights with particles."""
+    if len(rows) == 0 or isinstance(setting.net, Particles):
+        return np.full((len(rows), setting.gate.n_experts), 1.0 / setting.gate.n_experts)
+    net, prior = setting.net, log_prior(setting.net)
+    weights = np.full(net.size, 1.0 / net.size) if prior is None else np.exp(prior)
+    return aggregated_gate(
+        gate_candidates(setting.gate, net), setting.gate.features(rows), weights, setting.n_threads
+    )
+
+
+def net_scales(setting: AggregationSetting, candidates: Candidates, calibration: BlockRows) -> Floats:
+    """The scale that is given, (1,), or one for every candidate from the calibration rows, (S,): step (d)."""
+    if setting.blocks.sigma is not None:
+        return np.atleast_1d(float(setting.blocks.sigma))
+    features, y, F = calibration.features, calibration.y, calibration.F
+    return calibrate(candidates, features, y, F, setting.blocks.scale_bounds(y), setting.n_threads)
 
 
 def _over_net(
-    setting: AggregationSetting, net: Net, calibration: _BlockRows, aggregation: _BlockRows, path: ExpertPath
+    setting: AggregationSetting, net: Net, calibration: BlockRows, aggregation: BlockRows, pools: GatedExperts
 ) -> OrderFit:
     """Calibrate and aggregate every candidate of a net: steps (d) and (e)."""
     candidates = gate_candidates(setting.gate, net)
-    sigma: Floats | float | None = setting.blocks.sigma
-    if sigma is None:
-        features, y, F = calibration.features, calibration.y, calibration.F
-        sigma = calibrate(candidates, features, y, F, setting.blocks.scale_bounds(y), setting.n_threads)
-    prior, edges = _log_prior(net), path.edges.tolist()
+    sigma, prior = net_scales(setting, candidates, calibration), log_prior(net)
     features, y, F = aggregation.features, aggregation.y, aggregation.F
-    result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, edges, setting.n_threads)
-    shares = np.diff(path.edges) / len(y)
-    pieces = [
-        Piece(float(share), candidates, weights, pools)
-        for share, weights, pools in zip(shares, result.mean_weights, path.snapshots, strict=True)
-    ]
-    leading = _leading(shares @ result.mean_weights if len(shares) > 1 else result.mean_weights[0])
+    result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, None, setting.n_threads)
+    piece = Piece(1.0, candidates, result.mean_weights[0], pools)
+    return net_fit(setting, net, sigma, aggregation, result, [piece], pools)
+
+
+def net_fit(
+    setting: AggregationSetting,
+    net: Net,
+    sigma: Floats,
+    aggregation: BlockRows,
+    result: NetRun,
+    pieces: list[Piece],
+    average: GatedExperts,
+) -> OrderFit:
+    """Collect the aggregation over a net, with the weights of the leading candidates over time."""
+    candidates, prior = pieces[0].candidates, log_prior(net)
+    mean = pieces[0].weights if len(pieces) == 1 else np.sum([p.share * p.weights for p in pieces], axis=0)
+    leading = _leading(mean)
+    features, y, F = aggregation.features, aggregation.y, aggregation.F
     along = weight_path(candidates, features, y, F, sigma, result.log_z, leading, setting.noise, prior)
     return OrderFit(
         pieces=pieces,
-        average=path.average,
+        average=average,
         online=result.predictions,
-        sigma=np.atleast_1d(sigma),
+        F=np.empty(0),
+        sigma=sigma,
         leading=leading,
         leading_theta=net.theta(leading),
         leading_path=along.T,
         effective=effective_size(result.log_weights),
         acceptance=np.empty(0),
         ess=np.empty(0),
-        thinning_error=path.thinning_error,
+        thinning=Thinning(),
     )
 
 
-def _log_prior(net: Net) -> Floats | None:
+def log_prior(net: Net) -> Floats | None:
     """Equal weights on the candidates that count; None when all do."""
     allowed = net.allowed()
     if allowed is None:
@@ -187,15 +236,17 @@ def _leading(weights: Floats) -> Indices:
     return chosen
 
 
-def _over_particles(
+def over_particles(
     setting: AggregationSetting,
     particles: Particles,
-    calibration: _BlockRows,
-    aggregation: _BlockRows,
-    path: ExpertPath,
+    calibration: BlockRows,
+    aggregation: BlockRows,
+    states: list[GatedExperts],
+    average: GatedExperts,
     rng: np.random.Generator,
+    edges: Indices | None = None,
 ) -> OrderFit:
-    """Steps (d) and (e) with particles in the place of a net."""
+    """Steps (d) and (e) with particles in the place of a net; experts are states[j] from row edges[j] on."""
     scale: float | Calibration | None = setting.blocks.sigma
     if scale is None:
         low, high = setting.blocks.scale_bounds(calibration.y)
@@ -204,13 +255,15 @@ def _over_particles(
     result = run_particles(
         particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads
     )
-    pieces = [piece for epoch in result.epochs for piece in _epoch_pieces(setting, aggregation, path, epoch)]
+    cuts = np.array([0, len(y)]) if edges is None else edges
+    pieces = [p for epoch in result.epochs for p in _epoch_pieces(setting, aggregation, states, cuts, epoch)]
     last = result.epochs[-1]
     leading = _leading(last.weights)
     return OrderFit(
         pieces=pieces,
-        average=path.average,
+        average=average,
         online=result.predictions,
+        F=np.empty(0),
         sigma=last.sigma,
         leading=leading,
         leading_theta=last.theta[leading],
@@ -218,25 +271,25 @@ def _over_particles(
         effective=float(result.ess[-1]),
         acceptance=result.acceptance,
         ess=result.ess,
-        thinning_error=path.thinning_error,
+        thinning=Thinning(),
     )
 
 
 def _epoch_pieces(
-    setting: AggregationSetting, aggregation: _BlockRows, path: ExpertPath, epoch: Epoch
+    setting: AggregationSetting, aggregation: BlockRows, states: list[GatedExperts], edges: Indices, epoch: Epoch
 ) -> list[Piece]:
     """An epoch cut where the experts change, as pieces of the aggregate."""
     candidates = gate_candidates(setting.gate, ListNet(epoch.theta))
-    inner = path.edges[(path.edges > epoch.start) & (path.edges < epoch.stop)]
+    inner = edges[(edges > epoch.start) & (edges < epoch.stop)]
     cuts = np.concatenate([[epoch.start], inner, [epoch.stop]])
     means = epoch.weights[None]
     if len(inner):
         rows = aggregation.part(slice(epoch.start, epoch.stop))
         means = epoch_means(epoch, candidates, rows.features, rows.y, rows.F, setting.noise, cuts, setting.n_threads)
-    snapshots = [path.snapshots[int(np.searchsorted(path.edges, cut, side="right")) - 1] for cut in cuts[:-1]]
+    experts = [states[int(np.searchsorted(edges, cut, side="right")) - 1] for cut in cuts[:-1]]
     return [
         Piece(float(stop - start) / len(aggregation.y), candidates, weights, pools)
-        for start, stop, weights, pools in zip(cuts[:-1], cuts[1:], means, snapshots, strict=True)
+        for start, stop, weights, pools in zip(cuts[:-1], cuts[1:], means, experts, strict=True)
     ]
 
 
@@ -273,7 +326,7 @@ def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], GatedExp
     if fixed_pool and len(pieces) == len(fits):
         weights = np.sum([share * piece.weights for piece in pieces], axis=0)
         return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pools)], fits[0].average
-    scaled = [Piece(share * p.share, p.candidates, p.weights, p.pools) for p in pieces]
+    scaled = [replace(piece, share=share * piece.share) for piece in pieces]
     if fixed_pool:
         return scaled, fits[0].average
     shares = (share,) * len(fits)

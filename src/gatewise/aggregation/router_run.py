@@ -1,6 +1,6 @@
-"""All of `alg:general` and `alg:cross-entropy`: several orders, their average, and the projection to one gate."""
+"""All of `alg:general` and `alg:cross-entropy`: the orders, their average, and the projection to one gate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.aggregation.blocks import Blocks
+from gatewise.aggregation.engine import mean_squared_gap
+from gatewise.aggregation.evolving_order import fit_evolving_order
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import AggregationSetting, fit_order, merge, Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
@@ -18,8 +20,9 @@ from gatewise.aggregation.projections import (
     project_by_cross_entropy,
     project_in_l2,
 )
-from gatewise.arrays import Floats, Indices, Readout
+from gatewise.arrays import as_rows, Floats, Indices, Readout
 from gatewise.experts.gated import GatedExperts
+from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
@@ -30,7 +33,8 @@ class LearnedRouter:
     """A router after its fit.
 
     ``pieces`` make up the time-averaged aggregate; ``theta`` is the parameter of the one gate that the projection
-    chose, ``average`` the time-averaged experts that go with it, and ``projection`` the report of the projection.
+    chose, ``average`` the time-averaged experts that go with it, ``projection`` the report of the projection, and
+    ``variance`` that of the noise.
     """
 
     gate: Gate
@@ -38,6 +42,7 @@ class LearnedRouter:
     average: GatedExperts
     theta: Floats
     projection: NearestCandidate | CrossEntropyReport
+    variance: float
 
     def predict(self, X: Any, readout: Readout) -> Floats:
         """Predictions (n,) of the time-averaged aggregate or of the single projected gate."""
@@ -45,6 +50,23 @@ class LearnedRouter:
             return aggregated_prediction(self.pieces, self.gate, X, numba.get_num_threads())
         shared, F = self.average.predictions(X)
         return np.asarray(shared + (self.gate.weights(X, self.theta) * F).sum(axis=1))
+
+    def deviation(self, X: Any, prediction: Floats) -> Floats:
+        """The standard deviation of a new response around a prediction (n,) at every row of X, (n,).
+
+        sd^2 = sigma^2 + sum_s w_s (prediction - f(x; theta_s))^2, with the time-averaged experts.
+        """
+        return np.asarray(np.sqrt(self.variance + self.disagreement(X, prediction)))
+
+    def disagreement(self, X: Any, prediction: Floats) -> Floats:
+        """The candidates' mean squared distance to a prediction (n,), by their weights, (n,)."""
+        shared, F = self.average.predictions(X)
+        features = self.gate.features(as_rows(X))
+        gaps = (
+            piece.share * mean_squared_gap(piece.candidates, features, prediction - shared, F, piece.weights)
+            for piece in self.pieces
+        )
+        return np.asarray(sum(gaps, start=np.zeros(len(prediction))))
 
     def gate_weights(self, X: Any, readout: Readout) -> Floats:
         """The time-averaged aggregated gate, or the single projected one, at every row of X, (n, M)."""
@@ -67,7 +89,9 @@ def aggregation_setting(
     A ``net`` given as an array is a list of parameters. The predictions of experts that are not refitted on the way
     are computed here, once, on all rows of ``sample``.
     """
-    fixed = pools.can_predict and blocks.update_every is None
+    fixed = pools.can_predict and blocks.updates is None
+    if isinstance(blocks.updates, Updates):
+        blocks.updates.check(pools)
     candidates = net if isinstance(net, Net | Particles) else ListNet(net)
     if isinstance(candidates, Net):
         gate.check_theta(candidates.theta([0]), sample.rows.shape[1])
@@ -86,16 +110,41 @@ def aggregation_setting(
 def learn_router(
     setting: AggregationSetting, sample: Observations, measure: L2Projection | None, rng: np.random.Generator
 ) -> tuple[LearnedRouter, list[Indices], list[OrderFit]]:
-    """The router learned over ``setting.blocks.n_orders`` random orders; also the orders, and what each of them left.
+    """The router learned over the orders of ``setting.blocks``; also the orders, and what each of them left.
 
     One gate is chosen in the L2 distance that ``measure`` describes, or by cross-entropy where that is None.
     """
-    orders = [rng.permutation(len(sample.y)) for _ in range(setting.blocks.n_orders)]
-    fits = [fit_order(setting, sample, order, rng) for order in orders]
+    orders = setting.blocks.orders(len(sample.y), rng)
+    fit = fit_order if setting.blocks.updates is None else fit_evolving_order
+    fits = [fit(setting, sample, order, rng) for order in orders]
     pieces, average = merge(fits, fixed_pool=setting.static is not None)
+    report: NearestCandidate | CrossEntropyReport
     if measure is None:
         last = sample.part(orders[0][len(sample.y) - setting.counts.projection :])
         theta, report = project_by_cross_entropy(setting, pieces, average, last)
-        return LearnedRouter(setting.gate, pieces, average, theta, report), orders, fits
-    theta, nearest = project_in_l2(setting, pieces, average, measure, sample.X)
-    return LearnedRouter(setting.gate, pieces, average, theta, nearest), orders, fits
+    else:
+        theta, report = project_in_l2(setting, pieces, average, measure, sample.X)
+    router = LearnedRouter(setting.gate, pieces, average, theta, report, 0.0)
+    return replace(router, variance=_noise_variance(router, setting, sample, orders, fits)), orders, fits
+
+
+def _noise_variance(
+    router: LearnedRouter,
+    setting: AggregationSetting,
+    sample: Observations,
+    orders: list[Indices],
+    fits: list[OrderFit],
+) -> float:
+    """The mean squared error one step ahead on the later half of the aggregation rows, less the disagreement there.
+
+    By then the weights have settled. At least a tenth of the error counts as noise.
+    """
+    start = setting.counts.burn_in + setting.counts.calibration
+    squares, gaps = [], []
+    for order, fit in zip(orders, fits, strict=True):
+        half = len(fit.online) // 2
+        last = sample.part(order[start + half : start + len(fit.online)])
+        squares.append((last.root * (last.y - fit.online[half:])) ** 2)
+        gaps.append(last.root**2 * router.disagreement(last.X, router.predict(last.X, "aggregate")))
+    error = float(np.concatenate(squares).mean())
+    return max(0.1 * error, error - float(np.concatenate(gaps).mean()))

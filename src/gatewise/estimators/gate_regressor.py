@@ -6,14 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.arrays import Floats, renamed
 from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.gated import GatedExperts
+from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
 from gatewise.mixture.gate_fit import free_search, GateFit, net_search
 from gatewise.mixture.predictor import MixtureOfExperts
+from gatewise.mixture.trajectory_fit import expert_trajectory
 from gatewise.nets import Net
 
 
@@ -42,7 +45,11 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_starts : int
         Local searches of a softmax gate; the first starts from the equal mixture.
     random_state : int, Generator or None
-        Fixes the other starts.
+        Fixes the other starts and, with ``updates``, the order of the rows.
+    updates : Updates or None
+        How experts learn on the way. The rows are put in a random order; a third of them fits or updates the
+        experts, the others are predicted one block after the other, each before the experts learn from it, and the
+        gate is fitted to these predictions. It then weighs the time-averaged experts.
 
     Attributes
     ----------
@@ -50,6 +57,8 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The parameter found.
     report_ : LeastSquares, SimplexFit or NetLeastSquares
         Its error, with the evidence that there is none better: a certificate, or the optima of the other starts.
+    order_ : array (n,)
+        With ``updates``, the order of the rows; the first third is the burn-in.
 
     Examples
     --------
@@ -71,6 +80,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         radius: float = 5.0,
         n_starts: int = 10,
         random_state: Any = None,
+        updates: Updates | None = None,
     ) -> None:
         self.experts = experts
         self.gate = gate
@@ -79,16 +89,29 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.radius = radius
         self.n_starts = n_starts
         self.random_state = random_state
+        self.updates = updates
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateRegressor":
         """Fit the gate to rows X (n, d) and responses y (n,)."""
         rows, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        y = np.asarray(response, dtype=np.float64)
+        given = X if hasattr(X, "shape") else rows
         pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
-        pools.check_fitted()
-        always, F = pools.predictions(X if hasattr(X, "shape") else rows)
-        report = self._search(rows, np.asarray(response, dtype=np.float64) - always, F)
-        self._mixture = MixtureOfExperts(self.gate, report.theta, self.experts, self.shared)
+        rng = np.random.default_rng(self.random_state)
+        if self.updates is None:
+            pools.check_fitted()
+            always, F = pools.predictions(given)
+        else:
+            self.order_ = rng.permutation(len(y))
+            online = self.order_[len(y) // 3 :]
+            path = expert_trajectory(
+                pools, _safe_indexing(given, self.order_), y[self.order_], len(y) // 3, self.updates
+            )
+            always, F = path.F[:, : len(pools.shared)].sum(axis=1), path.F[:, len(pools.shared) :]
+            rows, y, pools = rows[online], y[online], path.average
+        report = self._search(rows, y - always, F, rng)
+        self._mixture = MixtureOfExperts(self.gate, report.theta, pools.experts.experts, pools.shared.experts)
         self.theta_, self.report_ = report.theta, report
         return self
 
@@ -107,8 +130,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _search(self, rows: Floats, y: Floats, F: Floats) -> GateFit:
+    def _search(self, rows: Floats, y: Floats, F: Floats, rng: np.random.Generator) -> GateFit:
         if self.net is not None:
             return net_search(self.gate, self.net, rows, y, F)
-        rng = np.random.default_rng(self.random_state)
         return free_search(self.gate, rows, y, F, radius=self.radius, n_starts=self.n_starts, rng=rng)

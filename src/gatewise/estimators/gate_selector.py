@@ -96,7 +96,11 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         pool = Pool.of(self.candidates, "candidates", kind="candidate")
         counts = blocks.counts(len(response), pool.can_predict, cross_entropy=False)
         rng = np.random.default_rng(self.random_state)
-        orders = orders_with_one_first_block(len(response), counts.burn_in, blocks.n_orders, rng)
+        n = len(response)
+        given = blocks.order == "given"
+        orders = (
+            blocks.orders(n, rng) if given else orders_with_one_first_block(n, counts.burn_in, blocks.n_orders, rng)
+        )
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
         pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
         F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
@@ -151,7 +155,7 @@ def _checked(blocks: Blocks | None) -> Blocks:
         return Blocks()
     if not isinstance(blocks, Blocks):
         raise TypeError(f"blocks must be Blocks(...) or None, not {blocks!r}")
-    for name in ("projection", "update_every"):
+    for name in ("projection", "updates"):
         if getattr(blocks, name) is not None:
             raise ValueError(f"blocks.{name} must be None for a selection, not {getattr(blocks, name)!r}")
     return blocks

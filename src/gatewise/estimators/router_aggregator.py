@@ -12,9 +12,10 @@ from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
+from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
-from gatewise.arrays import as_rows, check_readout, Floats, Indices, Readout, renamed
+from gatewise.arrays import as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
 from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
@@ -30,8 +31,8 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     experts : sequence of experts or of (name, expert) pairs
         Anything with ``predict(X)`` or a callable. One that is not fitted is fitted on the burn-in rows; one with
-        ``partial_fit`` is updated on the way if ``blocks.update_every`` says so. None of them is changed: the
-        router works on copies.
+        ``partial_fit`` is updated on the way if ``blocks.updates`` says so. None of them is changed: the router
+        works on copies. Shared and routed experts learn jointly, each from what the others leave (`Updates`).
     gate : Gate
         The family of gates, with one expert for each of ``experts``.
     net : Net, array (S, ...) of parameters, or Particles
@@ -57,15 +58,18 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     sigma_ : array (S,)
         The scale of every candidate, or the one that was given.
     order_ : array (n,)
-        The random order of the rows; with ``blocks_``, the rows in each block, a fit can be replayed by hand.
+        The order of the rows, without those of sample weight 0; with ``blocks_``, the rows in each block, a fit can
+        be replayed by hand.
     effective_candidates_ : float
         1 / sum w^2 of the weights after the last row.
     leading_ , leading_theta_ , weights_path_ : arrays (L,), (L, ...), (n3 + 1, L)
         The candidates of largest mean weight, their parameters, and their weights over time.
     projection_ : object
         What the projection reports: distance, or the convex fit's optimality gap and compatibility.
-    thinning_error_ : float
-        Root mean square error of keeping only some states of evolving experts.
+    thinning_error_ , thinning_bound_ : float
+        What it costs that only some states of evolving experts fit into ``Updates.memory``: the root mean square
+        difference of the aggregate to the exact one, at rows that were held out, and its upper 95 % confidence
+        bound. Both are 0 where the average over time is exact.
 
     With several orders ``online_predictions_``, ``sigma_`` and ``order_`` have a leading axis for them.
 
@@ -103,11 +107,15 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> "RouterAggregator":
-        """Learn the gate from rows X and responses y (n,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RouterAggregator":
+        """Learn the gate from rows X and responses y (n,).
+
+        A row of sample weight w has the noise scale sigma / sqrt(w), in units in which the mean weight is 1; one of
+        weight 0 is left out. Experts get the weights, too, where they take them.
+        """
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
-        sample = Observations(given, as_rows(X), np.asarray(response, dtype=np.float64))
+        sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
         blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
         measure = self._measure()
@@ -115,14 +123,28 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rng = np.random.default_rng(self.random_state)
         self._router, orders, fits = learn_router(setting, sample, measure, rng)
         self.theta_, self.projection_ = self._router.theta, self._router.projection
-        self.blocks_ = tuple(setting.counts if setting.counts.projection else setting.counts[:3])
-        self._report(fits, orders)
+        n1, n2, n3, n4 = setting.counts
+        n3 -= fits[0].thinning.held_out
+        self.blocks_ = (n1, n2, n3, n4) if n4 else (n1, n2, n3)
+        responses = [sample.y[order[n1 + n2 : n1 + n2 + n3]] for order in orders]
+        self._facts = router_facts(setting, fits, responses, noise=float(np.sqrt(self._router.variance)))
+        self._report(fits, [kept[order] for order in orders])
         return self
 
-    def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:
-        """Predictions (n,): of the time-averaged aggregate, or of the single projected gate."""
+    def predict(self, X: Any, readout: Readout = "aggregate", return_std: bool = False) -> Any:
+        """Predictions (n,): of the time-averaged aggregate, or of the single projected gate.
+
+        With ``return_std`` also the standard deviation (n,) of a new response around the prediction: of the noise,
+        by the errors one step ahead, and of the candidates around the prediction, by their weights.
+        """
         X = self._rows_for(X, readout)
-        return self._router.predict(X, readout)
+        prediction = self._router.predict(X, readout)
+        return (prediction, self._router.deviation(X, prediction)) if return_std else prediction
+
+    def summary(self) -> str:
+        """What was learned, as text: errors one step ahead, how much each expert is used, how sure the gate is."""
+        check_is_fitted(self, "theta_")
+        return self._facts.text()
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """The learned gate at every row, (n, M): the time-averaged aggregate, or the projected gate."""
@@ -150,10 +172,23 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.online_predictions_ = one_or_stacked([fit.online for fit in fits])
         self.sigma_ = one_or_stacked([fit.sigma for fit in fits])
         self.effective_candidates_ = float(np.mean([fit.effective for fit in fits]))
-        self.thinning_error_ = max(fit.thinning_error for fit in fits)
+        self.thinning_error_ = max(fit.thinning.error for fit in fits)
+        self.thinning_bound_ = max(fit.thinning.bound for fit in fits)
         self.leading_, self.leading_theta_, self.weights_path_ = (
             first.leading,
             first.leading_theta,
             first.leading_path,
         )
         self.acceptance_, self.ess_ = first.acceptance, first.ess
+
+
+def _observations(X: Any, rows: Floats, y: Floats, sample_weight: Any) -> tuple[Observations, Indices]:
+    """The rows of positive sample weight, and their numbers."""
+    everything = np.arange(len(y))
+    if sample_weight is None:
+        return Observations(X, rows, y), everything
+    weight = as_vector(sample_weight, "sample_weight", len(y))
+    if (weight < 0.0).any() or np.count_nonzero(weight) < 2:
+        raise ValueError("sample_weight must not be negative, and positive for at least two rows")
+    kept = np.flatnonzero(weight)
+    return Observations(X, rows, y, weight / weight[kept].mean()).part(kept), kept

@@ -5,6 +5,15 @@ from gatewise.geometry.alignment import Alignment, alignment
 from gatewise.geometry.assignment_loss import assignment_loss, box_quadrature, Estimate
 from gatewise.geometry.boundary import boundary_distance, Domain, shrunken, unit_cube
 from gatewise.geometry.concentration import anti_concentration, AntiConcentration
+from gatewise.geometry.constructions import (
+    BuiltGate,
+    local_affine_softmax,
+    oracle_kernel_gate,
+    oracle_kernel_weights,
+    separated_top1_gate,
+    soft_mixture_gate,
+    soft_region_gate,
+)
 from gatewise.geometry.held_out_losses import out_of_fold_losses
 from gatewise.geometry.infimum import class_loss, ClassLoss
 from gatewise.geometry.layers import boundary_regularity, BoundaryRegularity, layer_shares
@@ -29,6 +38,7 @@ __all__ = [
     "Alignment",
     "AntiConcentration",
     "BoundaryRegularity",
+    "BuiltGate",
     "ChangeCurve",
     "ClassLoss",
     "Domain",
@@ -60,11 +70,17 @@ __all__ = [
     "class_loss",
     "continuity_modulus",
     "layer_shares",
+    "local_affine_softmax",
     "mean_interval",
+    "oracle_kernel_gate",
+    "oracle_kernel_weights",
     "out_of_fold_losses",
     "runners_up",
+    "separated_top1_gate",
     "shrunken",
     "slope_separation",
+    "soft_mixture_gate",
+    "soft_region_gate",
     "specialization",
     "squared_losses",
     "top_k_margin",

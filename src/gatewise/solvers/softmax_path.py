@@ -1,19 +1,27 @@
 """Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
+import numba
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import Floats
-from gatewise.losses import Loss, ResidualLoss
+from gatewise.kernels.path.packed_rows import FOREIGN, GatePoint, LINEAR, LOGARITHM, make_point, PackedRows, QUADRATIC
+from gatewise.kernels.path.preconditioner import make_preconditioner
+from gatewise.kernels.path.truncated_newton import JUDGED, LOSS, make_state, minimise, Setting
+from gatewise.kernels.simd.lanes import WIDTH
+from gatewise.kernels.simd.threads import run
+from gatewise.kernels.simd.tile import TILE
+from gatewise.losses import LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.solvers.simplex_least_squares import checked_stack
 
-TOLERANCE = 0.005  # the solver stops when a step lowers the objective, a negative log likelihood, by less than this
-MAX_ITER = 25
-FIRST_RADIUS = 5.0  # the first radius of the trust region
+ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
+FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
+KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
 
 
@@ -22,74 +30,6 @@ class GatePath(NamedTuple):
 
     theta: Floats
     linear: Floats
-
-
-class _Point(NamedTuple):
-    """The value of the objective at a parameter, and the arrays that its gradient and Hessian are computed from."""
-
-    value: float
-    weights: Floats  # (n, M)
-    tilts: Floats  # (n, M): the derivative of the mixture in every score
-    slope: Floats  # (n,): sample weight times the derivative of the loss in the mixture
-    curvature: Floats  # (n,): the same of its second derivative
-
-
-class _PathProblem(NamedTuple):
-    features: Floats  # (n, p)
-    experts: Floats  # (n, M)
-    linear: Floats  # (n, q)
-    loss: Loss
-    offset: Floats  # (M,): log of the reference
-    sample_weight: Floats  # (n,)
-    penalty: Floats  # (M p + q,)
-    quadratic: tuple[Floats, Floats] | None  # (target, precision), (n,) each, of a quadratic loss with its weights
-
-    @property
-    def n_scores(self) -> int:
-        """M p."""
-        return int(self.experts.shape[1] * self.features.shape[1])
-
-    def at(self, theta: Floats) -> _Point:
-        scores = self.features @ theta[: self.n_scores].reshape(len(self.offset), -1).T
-        weights = softmax(self.offset + scores, axis=1)
-        mixture = np.einsum("im,im->i", weights, self.experts)
-        tilts = weights * (self.experts - mixture[:, None])
-        always = self.linear @ theta[self.n_scores :]
-        if self.quadratic is not None:
-            target, precision = self.quadratic
-            residual = target - mixture - always
-            value = 0.5 * float(precision @ residual**2 + self.penalty @ theta**2)
-            return _Point(value, weights, tilts, -(precision * residual), precision)
-        z, weight = mixture + always, self.sample_weight
-        value = float(weight @ self.loss.value(z) + 0.5 * (self.penalty @ theta**2))
-        return _Point(value, weights, tilts, weight * self.loss.slope(z), weight * self.loss.curvature(z))
-
-    def gradient(self, point: _Point, theta: Floats) -> Floats:
-        scores = (point.tilts * point.slope[:, None]).T @ self.features
-        return np.asarray(self.penalty * theta + np.concatenate([scores.ravel(), self.linear.T @ point.slope]))
-
-    def hessian(self, point: _Point) -> Floats:
-        """Row i adds C (x) features features', where, with tilts a, weights g, slope s and curvature c of the loss,
-
-        C = c a a' + s (diag(a) - a g' - g a').
-        """
-        M, p = len(self.offset), self.features.shape[1]
-        matrix = np.zeros((len(self.penalty), len(self.penalty)))
-        for m in range(M):
-            here = slice(m * p, (m + 1) * p)
-            for j in range(m + 1):
-                both = point.curvature * point.tilts[:, m] * point.tilts[:, j]
-                mixed = point.tilts[:, m] * point.weights[:, j] + point.tilts[:, j] * point.weights[:, m]
-                both -= point.slope * mixed
-                if j == m:
-                    both += point.slope * point.tilts[:, m]
-                matrix[here, j * p : (j + 1) * p] = (self.features * both[:, None]).T @ self.features
-            tilted = self.linear * (point.curvature * point.tilts[:, m])[:, None]
-            matrix[M * p :, here] = tilted.T @ self.features
-        matrix[M * p :, M * p :] = (self.linear * point.curvature[:, None]).T @ self.linear
-        matrix = np.tril(matrix) + np.tril(matrix, -1).T
-        matrix[np.diag_indices_from(matrix)] += self.penalty
-        return matrix
 
 
 class PathRequest(NamedTuple):
@@ -105,6 +45,19 @@ class PathRequest(NamedTuple):
     linear_spread: float = 1.0
 
 
+class PathSample(NamedTuple):
+    """Rows to fit to, and the paths that are fitted to them.
+
+    The rows are those of the n of F whose ``sample_weight`` (n,) is not zero, so that the folds of a table share its
+    features. ``loss`` is that of all n rows; ``reference`` (M,) and the requests as in `gate_paths`.
+    """
+
+    requests: Sequence[PathRequest]
+    loss: Loss
+    reference: Floats
+    sample_weight: Floats
+
+
 def gate_paths(
     requests: Sequence[PathRequest], F: Floats, loss: Loss, reference: Floats, sample_weight: Floats | None = None
 ) -> list[GatePath]:
@@ -117,7 +70,11 @@ def gate_paths(
         sum_i phi_i(sum_m g_m(x_i; theta) F_im + linear_i . b)
             + |theta|^2 / (2 spread^2) + |b|^2 / (2 linear_spread^2),
 
-    the posterior mode under Gaussian coefficients. Sample weights multiply phi_i.
+    the posterior mode under Gaussian coefficients. Sample weights multiply phi_i. The objective has several minima in
+    general; the one that is found lies downhill of the solution before it. A fit stops when the objective, in nats,
+    is within n ACCURACY^2 / 2 of its minimum: the mixtures are then within ACCURACY noise standard deviations of
+    those at the minimum, in the root mean square. Neither the units of the response nor the order of the experts
+    matter.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
@@ -127,32 +84,36 @@ def gate_paths(
     6.0
     """
     weight = np.ones(len(F)) if sample_weight is None else sample_weight
-    quadratic = loss.quadratic()
-    exact = None if quadratic is None else (quadratic[0], weight / quadratic[1])
-    solvable = bool(loss.slope(F @ reference).any())  # if not, the reference is a stationary point already
-    return [_path(request, F, loss, reference, weight, exact, solvable) for request in requests]
+    return sample_paths(F, [PathSample(requests, loss, reference, weight)])[0]
 
 
-def _path(
-    request: PathRequest,
-    F: Floats,
-    loss: Loss,
-    reference: Floats,
-    weight: Floats,
-    exact: tuple[Floats, Floats] | None,
-    solvable: bool,
-) -> GatePath:
-    features, spreads, linear, linear_spread = request
-    columns = np.empty((len(F), 0)) if linear is None else linear
-    M, p, q = F.shape[1], features.shape[1], columns.shape[1]
-    path = GatePath(np.zeros((len(spreads), M, p)), np.zeros((len(spreads), q)))
-    theta = np.zeros(M * p + q)
-    for number in np.argsort(spreads) if solvable else ():
-        penalty = np.repeat([spreads[number] ** -2.0, linear_spread**-2.0], [M * p, q])
-        problem = _PathProblem(features, F, columns, loss, np.log(reference), weight, penalty, exact)
-        theta = _minimise(problem, theta)
-        path.theta[number], path.linear[number] = theta[: M * p].reshape(M, p), theta[M * p :]
-    return path
+def sample_paths(F: Floats, samples: Sequence[PathSample], n_threads: int | None = None) -> list[list[GatePath]]:
+    """The paths of every request of every sample, all at once, spread over threads.
+
+    ``n_threads`` is numba's number of threads unless given; it does not change a bit of the results.
+
+    >>> x = np.linspace(-1, 1, 200)
+    >>> F, halves = np.column_stack([x, -x]), np.array([x < 0, x >= 0]) * 1.0
+    >>> requests = [PathRequest(np.ones((200, 1)), [1.0])]
+    >>> loss, base = ResidualLoss(np.abs(x), variance=0.01), np.array([0.5, 0.5])
+    >>> found = sample_paths(F, [PathSample(requests, loss, base, half) for half in halves])
+    >>> [bool(path.theta[0, 0, 0] > 0) for (path,) in found]  # the first expert is right on the second half
+    [False, True]
+    """
+    jobs = [(sample, request) for sample in samples for request in sample.requests]
+    with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+        axes = {id(request.features): _principal_axes(request.features) for _, request in jobs}
+        costs = [np.count_nonzero(s.sample_weight) * r.features.shape[1] * len(r.spreads) for s, r in jobs]
+        order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
+
+        def fit(piece: int, _start: int, _stop: int) -> GatePath:
+            sample, request = jobs[order[piece]]
+            return _path(F, sample, request, axes[id(request.features)])
+
+        pieces = [(piece, piece + 1) for piece in range(len(jobs))]
+        found = dict(zip(order, run(fit, pieces, n_threads or numba.get_num_threads()), strict=True))
+    in_order = iter([found[job] for job in range(len(jobs))])
+    return [list(islice(in_order, len(sample.requests))) for sample in samples]
 
 
 def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
@@ -174,43 +135,75 @@ def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
     return np.asarray(softmax(path.theta[0, :, 0]))
 
 
-def _minimise(problem: _PathProblem, theta: Floats) -> Floats:
-    kept: dict[bytes, _Point] = {}
+def _principal_axes(features: Floats) -> Floats:
+    """An orthogonal matrix (p, p): features times it are uncorrelated, which the preconditioner counts on."""
+    return np.asarray(np.linalg.eigh(features.T @ features)[1])
 
-    def at(theta: Floats) -> _Point:
-        key = theta.tobytes()
-        if key not in kept:
-            kept.clear()  # the solver asks for value, gradient and Hessian at the same point, one after the other
-            kept[key] = problem.at(theta)
-        return kept[key]
 
-    def value(theta: Floats) -> float:
-        return at(theta).value
+def _path(F: Floats, sample: PathSample, request: PathRequest, axes: Floats) -> GatePath:
+    used = np.flatnonzero(sample.sample_weight)
+    loss, weight, experts = sample.loss.part(used), sample.sample_weight[used], F[used]
+    linear = np.empty((len(F), 0)) if request.linear is None else request.linear
+    M, p, q = F.shape[1], len(axes), linear.shape[1]
+    path = GatePath(np.zeros((len(request.spreads), M, p)), np.zeros((len(request.spreads), q)))
+    if not loss.slope(experts @ sample.reference).any():  # the reference is a stationary point already
+        return path
+    rows = _packed(request.features[used] @ axes, experts, linear[used], loss, weight)
+    point, width = make_point(len(rows.columns), M, q), rows.lines.shape[1]
+    pre = make_preconditioner(M, width, q)
+    offset, x = np.log(sample.reference), np.zeros(M * width + q)
+    total = float(weight.sum())
+    for number in np.argsort(request.spreads, kind="stable"):
+        penalties = request.spreads[number] ** -2.0, request.linear_spread**-2.0
+        setting = Setting(offset, _kind(loss), *penalties, 0.5 * ACCURACY**2 * total)
+        state = make_state(x.size, FIRST_RADIUS * np.sqrt(total))
+        state.trial[:] = x
+        while not minimise(rows, setting, point, pre, state):
+            _judge(loss, weight, point, state.numbers)
+        x = state.x
+        path.theta[number] = x[: M * width].reshape(M, width)[:, :p] @ axes.T
+        path.linear[number] = x[M * width :]
+    return path
 
-    def gradient(theta: Floats) -> Floats:
-        return problem.gradient(at(theta), theta)
 
-    def hessian(theta: Floats) -> Floats:
-        return problem.hessian(at(theta))
+def _kind(loss: Loss) -> int:
+    """Which of the compiled losses this is."""
+    if loss.quadratic() is not None:
+        return QUADRATIC
+    return LOGARITHM if isinstance(loss, LogLoss) else LINEAR if isinstance(loss, ScoreLoss) else FOREIGN
 
-    last: list[Any] = [theta, value(theta)]
 
-    def stop_when_little_is_left(theta: Floats) -> None:
-        if (theta == last[0]).all():  # the step was rejected: that does not mean that the minimum is reached
-            return
-        before, last[:] = last[1], [theta.copy(), value(theta)]
-        if before - last[1] < TOLERANCE:
-            raise StopIteration
+def _packed(features: Floats, experts: Floats, linear: Floats, loss: Loss, weight: Floats) -> PackedRows:
+    """The rows in the layout of the kernel. The variance of a quadratic loss divides the weights."""
+    n, p = features.shape
+    filled = -(-n // TILE) * TILE
+    target, variance = loss.quadratic() or (np.zeros(n), 1.0)
+    lines = np.zeros((filled, -(-p // WIDTH) * WIDTH))
+    lines[:n, :p] = features
+    return PackedRows(
+        columns=_tiles(features, 0.0),
+        lines=lines,
+        experts=_tiles(experts, 1.0),
+        linear=_tiles(linear, 0.0),
+        weight=np.pad(weight / variance, (0, filled - n)),
+        target=np.pad(target, (0, filled - n)),
+    )
 
-    keywords: Any = {
-        "method": "trust-ncg",
-        "callback": stop_when_little_is_left,
-        "options": {
-            "gtol": TOLERANCE,
-            "maxiter": MAX_ITER,
-            "initial_trust_radius": FIRST_RADIUS,
-            "max_trust_radius": 20.0 * FIRST_RADIUS,
-        },
-    }
-    found = minimize(value, theta, jac=gradient, hess=hessian, **keywords)
-    return np.asarray(found.x)
+
+def _tiles(columns: Floats, filling: float) -> Floats:
+    """(n, k) as (T, k, 64), with rows of ``filling`` at the end."""
+    n, k = columns.shape
+    rows = np.full((-(-n // TILE) * TILE, k), filling)
+    rows[:n] = columns
+    return np.ascontiguousarray(rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1))
+
+
+def _judge(loss: Loss, weight: Floats, point: GatePoint, numbers: Floats) -> None:
+    """Value, slope and curvature of a loss that is not compiled, at the mixture of ``point``."""
+    z = point.mixture[: len(weight)]
+    slope, curvature = loss.slope(z), loss.curvature(z)
+    if isinstance(loss, ResidualLoss) and not curvature.any():
+        # A loss with a kink has no curvature elsewhere; that of the parabola that touches it from above serves.
+        curvature = np.abs(slope) / np.maximum(np.abs(loss.y - z), KINK * loss.scale)
+    point.slope[: len(weight)], point.curvature[: len(weight)] = weight * slope, weight * curvature
+    numbers[LOSS], numbers[JUDGED] = weight @ loss.value(z), 1.0

@@ -19,9 +19,11 @@ from gatewise.theory.entropy import (
 from gatewise.theory.examples import (
     disk_curvature_limit,
     disk_linear_floor,
+    disk_quadratic_gate_loss,
     disk_quadratic_loss,
     oscillation_curvature,
     oscillation_risk,
+    threshold_gate_loss,
     threshold_interior_loss,
     threshold_loss,
 )
@@ -34,8 +36,10 @@ from gatewise.theory.kernel_bounds import (
     mesh_limit,
     n_centers,
 )
+from gatewise.theory.kernel_plan import kernel_cost, kernel_plan, KernelPlan, KernelPlanPoint
 from gatewise.theory.learning_cost import (
     after_risk,
+    assignment_bound,
     dense_cost,
     dense_mesh,
     dense_mesh_in_proof,
@@ -43,6 +47,7 @@ from gatewise.theory.learning_cost import (
     fixed_experts_risk,
     log_candidates,
     oracle_risk,
+    regional_selection_risk,
     selection_price,
     selection_risk,
     sparse_cost,
@@ -71,10 +76,13 @@ from gatewise.theory.shared_rates import (
 )
 
 __all__ = [
+    "KernelPlan",
+    "KernelPlanPoint",
     "Plan",
     "PlanPoint",
     "RateProfile",
     "after_risk",
+    "assignment_bound",
     "cells_per_side",
     "constant_covering",
     "dense_cost",
@@ -83,6 +91,7 @@ __all__ = [
     "dense_regional_risk",
     "disk_curvature_limit",
     "disk_linear_floor",
+    "disk_quadratic_gate_loss",
     "disk_quadratic_loss",
     "erm_cost",
     "experts_needed",
@@ -93,8 +102,10 @@ __all__ = [
     "global_error",
     "grid_tail_constant",
     "interior_mesh_limit",
+    "kernel_cost",
     "kernel_interior_loss",
     "kernel_loss",
+    "kernel_plan",
     "layer_width",
     "log_candidates",
     "mesh_limit",
@@ -104,6 +115,7 @@ __all__ = [
     "oscillation_risk",
     "plan",
     "rate_exponent",
+    "regional_selection_risk",
     "routed_risk_floor",
     "routing_wins",
     "selection_price",
@@ -119,6 +131,7 @@ __all__ = [
     "sparse_cost",
     "sparse_mesh",
     "specialist_gap",
+    "threshold_gate_loss",
     "threshold_interior_loss",
     "threshold_loss",
     "top1_barrier",

@@ -1,6 +1,14 @@
-"""The paper's worked examples: softmax at a threshold, a disk, an oscillation with a shared expert."""
+"""The paper's worked examples: softmax at a threshold, a disk, an oscillation with a shared expert.
 
+Beside each bound stands the loss of the gate of its proof, by quadrature, as a function ``..._gate_loss``.
+"""
+
+from collections.abc import Callable
 from math import exp, log, pi
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import logsumexp
 
 from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
 
@@ -27,6 +35,34 @@ def threshold_interior_loss(n_experts: int, margin: float, box: float = 1.0) -> 
     """
     M, reach = as_count(n_experts, "n_experts", low=3), as_between(box, "box", 0.5, float("inf"))
     return float(3 / (reach * log(M)) * M ** (-2 * reach * as_between(margin, "margin", 0.0, 1.0)))
+
+
+def threshold_gate_loss(n_experts: int, margin: float = 0.0, box: float = 1.0) -> float:
+    """The loss of the proof's softmax gate farther than rho = ``margin`` from the threshold, exactly (`ex:L1-L2`).
+
+    Scores B -+ B x of the two specialists with B = C log M, 0 of the reference and -B of the M - 3 idle experts;
+    x is uniform on [-1, 1]. With margin 0 it is the global loss.
+
+    >>> round(threshold_gate_loss(1000), 4), round(threshold_gate_loss(1000, margin=0.1), 5)
+    (0.028, 0.00339)
+    """
+    M, reach = as_count(n_experts, "n_experts", low=3), as_between(box, "box", 0.5, float("inf"))
+    rho, B = as_between(margin, "margin", -1e-300, 1.0), reach * log(M)
+
+    def missed(x: float) -> float:
+        return _missed(B + B * x, B - B * x, -B, M)
+
+    return float(quad(missed, rho, 1.0, points=[min(1.0, rho + 1 / B)], epsrel=1e-10)[0])  # both sides, density 1/2
+
+
+def _missed(right: float, wrong: float, idle: float, n_experts: int) -> float:
+    """|g - e_own|^2 for the scores of the right and the wrong specialist, a reference and M - 3 idle experts."""
+    n_idle = n_experts - 3
+    scores = np.array([right, wrong, 0.0, idle])
+    counts = np.array([1.0, 1.0, 1.0, max(n_idle, 0)])
+    total = logsumexp(scores, b=counts)
+    weights = np.exp(scores - total)
+    return float(np.expm1(right - total) ** 2 + weights[1] ** 2 + weights[2] ** 2 + counts[3] * weights[3] ** 2)
 
 
 def _check_disk(inner: float, outer: float, margin: float) -> None:
@@ -71,6 +107,35 @@ def disk_quadratic_loss(
     _check_disk(inner, outer, margin)
     c_0 = as_between(curvature, "curvature", 0.0, disk_curvature_limit(inner, box))
     return float(8 * as_count(n_experts, "n_experts", low=3) ** (-2 * c_0 * (2 * inner * margin - margin**2)))
+
+
+def disk_quadratic_gate_loss(
+    n_experts: int, inner: float, outer: float, margin: float, curvature: float, box: float = 1.0
+) -> float:
+    """The interior loss of the proof's quadratic gate on the disk, exactly (`exa:linear-quadratic-l1-l2`).
+
+    Scores b +- c_0 log(M) (R_1^2 - |x|^2) of the two specialists, 0 of the reference and -C log M of the idle
+    experts, b as large as the box allows; X is uniform on the disk of radius R_2. `disk_quadratic_loss` bounds it.
+
+    >>> round(disk_quadratic_gate_loss(1000, inner=1.0, outer=2.0, margin=0.5, curvature=0.9), 6)
+    2e-06
+    """
+    _check_disk(inner, outer, margin)
+    c_0 = as_between(curvature, "curvature", 0.0, disk_curvature_limit(inner, box))
+    M = as_count(n_experts, "n_experts", low=3)
+    reach, bend = box * log(M), c_0 * log(M)
+    level = reach - bend * inner**2
+
+    def density(r: float, own: int) -> float:
+        tilt = bend * (inner**2 - r**2)
+        right, wrong = (level + tilt, level - tilt) if own == 0 else (level - tilt, level + tilt)
+        return 2 * r / outer**2 * _missed(right, wrong, -reach, M)
+
+    return _integral(density, 0, 0.0, inner - margin) + _integral(density, 1, inner + margin, outer)
+
+
+def _integral(density: Callable[[float, int], float], own: int, low: float, high: float) -> float:
+    return float(quad(density, low, high, args=(own,), epsrel=1e-10)[0])
 
 
 def oscillation_curvature(amplitude: float, frequency: float) -> float:

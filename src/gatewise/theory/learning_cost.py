@@ -130,6 +130,45 @@ def selection_risk(class_risks: Sequence[float], n: int, constant: float = 1.0) 
     return oracle_risk(min(class_risks), selection_price(len(class_risks), n), constant)
 
 
+def assignment_bound(specialist_errors: Sequence[float], assignment_loss: float, bound: float) -> float:
+    """2 sum_r |f_0 - f_r|^2 over region r + 8 A^2 |g - g*|^2, above the squared error of a gate (`eq:L1loss`).
+
+    The decomposition before `eq:L1loss` with the constants of its proof: ``specialist_errors`` are the squared errors
+    of the best experts on their regions, ``assignment_loss`` that of the gate, and A = ``bound`` >= |f_m|.
+
+    >>> round(assignment_bound([0.01, 0.02], 0.05, bound=1.0), 3)
+    0.46
+    """
+    regional = sum(as_non_negative(error, "specialist_errors") for error in specialist_errors)
+    return 2 * regional + 8 * as_positive(bound, "bound") ** 2 * as_non_negative(assignment_loss, "assignment_loss")
+
+
+def regional_selection_risk(
+    specialist_errors: Sequence[float],
+    assignment_losses: Sequence[float],
+    costs: Sequence[float],
+    n: int,
+    constant: float = 1.0,
+) -> float:
+    """C [sum_r |f_0 - f_r|^2 + min_l {assignment loss_l + cost_l} + log(L) / n] (`cor:selection(regionwise)`).
+
+    ``assignment_losses`` and ``costs`` have one entry for each of the L gate classes.
+
+    >>> round(regional_selection_risk([0.01, 0.02], [0.3, 0.05], [0.01, 0.04], n=1000), 4)
+    0.1207
+    """
+    if len(assignment_losses) != len(costs) or len(costs) < 2:
+        raise ValueError(
+            f"assignment_losses and costs must have one entry for each of two classes or more, not "
+            f"{len(assignment_losses)} and {len(costs)}"
+        )
+    regional = sum(as_non_negative(error, "specialist_errors") for error in specialist_errors)
+    classes = [
+        as_non_negative(loss, "assignment_losses") + cost for loss, cost in zip(assignment_losses, costs, strict=True)
+    ]
+    return oracle_risk(regional + min(classes), selection_price(len(costs), n), constant)
+
+
 def after_risk(candidate_risk: float, log_prior_inverse: float, n: int, noise: float, bound: float) -> float:
     """What the proof of `prop:risk_AFTER` gives with every constant written out, for Gaussian noise of known scale.
 

@@ -1,0 +1,83 @@
+"""Small matrix products, with their sums always in the same order: the results depend on no library and no thread."""
+
+from gatewise.arrays import Floats
+from gatewise.kernels.compiled import compiled_fma, compiled_leaf
+from gatewise.kernels.simd.lanes import fill, load, store, WIDTH
+
+
+@compiled_fma
+def add_product(
+    left: Floats,
+    start: int,
+    stride: int,
+    count: int,
+    right: Floats,
+    at: int,
+    depth: int,
+    width: int,
+    out: Floats,
+    add: bool,
+) -> None:
+    """out[m, w] = sum_k left[m, k] right[k, w] for m < count, k < depth, w < width; added to ``out`` if ``add``.
+
+    ``left`` begins at the flat place ``start``, its rows are ``stride`` apart; ``right`` begins at the flat place
+    ``at``. ``out`` begins at 0. The rows of ``right`` and ``out`` are ``width`` apart, a multiple of eight.
+    """
+    for w in range(0, width, WIDTH):
+        whole = count - count % 4
+        for m in range(0, whole, 4):
+            _four_rows(left, start + m * stride, stride, right, at + w, depth, width, out, m * width + w, add)
+        for m in range(whole, count):
+            _one_row(left, start + m * stride, right, at + w, depth, width, out, m * width + w, add)
+
+
+@compiled_leaf
+def _four_rows(
+    left: Floats,
+    start: int,
+    stride: int,
+    right: Floats,
+    at: int,
+    depth: int,
+    width: int,
+    out: Floats,
+    place: int,
+    add: bool,
+) -> None:
+    """Eight neighbouring entries in each of four rows: what is loaded of ``right`` serves four products."""
+    a, b, c, d = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+    two, three = start + 2 * stride, start + 3 * stride
+    for k in range(depth):
+        x = load(right, at + k * width)
+        a, b = a + x * left[start + k], b + x * left[start + stride + k]
+        c, d = c + x * left[two + k], d + x * left[three + k]
+    _put(out, place, a, add)
+    _put(out, place + width, b, add)
+    _put(out, place + 2 * width, c, add)
+    _put(out, place + 3 * width, d, add)
+
+
+@compiled_leaf
+def _one_row(
+    left: Floats, start: int, right: Floats, at: int, depth: int, width: int, out: Floats, place: int, add: bool
+) -> None:
+    """Eight neighbouring entries of one row, as four sums, which do not wait for one another."""
+    a, b, c, d = fill(0.0), fill(0.0), fill(0.0), fill(0.0)
+    whole = depth - depth % 4
+    for k in range(0, whole, 4):
+        here = at + k * width
+        a = a + load(right, here) * left[start + k]
+        b = b + load(right, here + width) * left[start + k + 1]
+        c = c + load(right, here + 2 * width) * left[start + k + 2]
+        d = d + load(right, here + 3 * width) * left[start + k + 3]
+    for k in range(whole, depth):
+        a = a + load(right, at + k * width) * left[start + k]
+    _put(out, place, (a + b) + (c + d), add)
+
+
+@compiled_leaf
+def _put(out: Floats, place: int, x: Floats, add: bool) -> None:
+    if add:
+        store(out, place, load(out, place) + x)
+    else:
+        store(out, place, x)

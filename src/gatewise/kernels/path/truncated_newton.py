@@ -1,0 +1,226 @@
+"""A truncated Newton method for penalised softmax gates: conjugate gradients within a trust region.
+
+Every step minimises the quadratic model of the objective, with its exact curvature, by preconditioned conjugate
+gradients that stop early: at the edge of the trust region, at a direction of negative curvature, or when what is left
+of the model's decrease is small. The step is then shortened until the objective falls enough. Lengths are measured in
+the norm of the preconditioner, so that the square of a length is a change of the objective, in nats; units of the
+response, and of the features, do not matter.
+
+The method stops when the next Newton step, not cut short by the trust region, is predicted to lower the objective by
+at most ``tolerance``; that step is still taken.
+"""
+
+from math import isfinite, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from gatewise.arrays import Floats
+from gatewise.kernels.compiled import compiled, compiled_fma, compiled_sum
+from gatewise.kernels.path.packed_rows import (
+    FOREIGN,
+    GatePoint,
+    gradient,
+    hessian_product,
+    mix,
+    PackedRows,
+    penalty_of,
+    row_losses,
+)
+from gatewise.kernels.path.preconditioner import precondition, Preconditioner, prepare_linear, prepare_scores
+
+MOST_STEPS = 200
+MOST_PRODUCTS = 250  # products with the Hessian for one step
+ARMIJO = 1e-4  # a step must lower the objective by this part of what the slope promises
+SHORTEST = 1e-8  # the smallest part of a step that is tried
+LEFT = 0.09  # conjugate gradients stop when this part of the first predicted decrease is left,
+ENOUGH = 0.1  # or this part of the tolerance
+ROUNDING = 1e-14  # of the objective: no decrease below it can be seen
+
+# The places of single numbers in `NewtonState.numbers`.
+JUDGED, LOSS, VALUE, RADIUS, LENGTH, FRACTION, SLOPE, PREDICTED, INSIDE, STEPS, PRODUCTS, LEFT_OVER = range(12)
+
+
+class Setting(NamedTuple):
+    """offset (M,): the scores where all coefficients are zero; kind: which loss; the penalties; the tolerance."""
+
+    offset: Floats
+    kind: int
+    penalty: float
+    linear_penalty: float
+    tolerance: float
+
+
+class NewtonState(NamedTuple):
+    """The parameter x, the one to be tried, the step between them, and vectors of the conjugate gradients.
+
+    numbers: see the list of their places above; STEPS and PRODUCTS count, LEFT_OVER is the last predicted decrease.
+    """
+
+    x: Floats
+    trial: Floats
+    step: Floats
+    gradient: Floats
+    residual: Floats
+    solved: Floats
+    direction: Floats
+    product: Floats
+    numbers: Floats
+
+
+@compiled
+def make_state(size: int, radius: float) -> NewtonState:
+    """A state that starts at zero, with a trust region of this radius."""
+    zeros = np.zeros((8, size))
+    numbers = np.zeros(LEFT_OVER + 1)
+    numbers[RADIUS] = radius
+    return NewtonState(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], zeros[5], zeros[6], zeros[7], numbers)
+
+
+@compiled
+def minimise(rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState) -> bool:
+    """Run until the minimum is reached, True, or until the caller has to judge the mixture, False.
+
+    The latter happens if the loss is FOREIGN only: the caller then puts the sum of the losses at ``point.mixture``
+    into numbers[LOSS] and weighted slopes and curvatures into ``point``, sets numbers[JUDGED] to 1, and calls again.
+    """
+    numbers = state.numbers
+    while True:
+        if numbers[JUDGED] == 0.0:
+            mix(rows, setting.offset, state.trial, point)
+            if setting.kind == FOREIGN:
+                return False
+            numbers[LOSS] = row_losses(setting.kind, rows, point)
+        numbers[JUDGED] = 0.0
+        n_scores = state.x.size - rows.linear.shape[1]
+        penalty = penalty_of(state.trial, n_scores, setting.penalty, setting.linear_penalty)
+        if _move(numbers[LOSS] + penalty, state, setting.tolerance):
+            continue  # the step was too long and has been shortened
+        if numbers[STEPS] == 0.0:
+            prepare_linear(pre, rows, point, setting.linear_penalty)
+        if numbers[FRACTION] == 0.0 or _newton_step(rows, setting, point, pre, state):
+            return True
+
+
+@compiled_fma
+def _move(value: float, state: NewtonState, tolerance: float) -> bool:
+    """Take the step to the trial if the objective falls enough; else shorten it and return True.
+
+    A FRACTION of zero says that the method has ended: the last step was within the tolerance, or no decrease is seen.
+    """
+    numbers = state.numbers
+    if numbers[STEPS] > 0.0:
+        fraction, change = numbers[FRACTION], value - numbers[VALUE]
+        if not change <= ARMIJO * fraction * numbers[SLOPE]:
+            if fraction < SHORTEST or numbers[PREDICTED] < ROUNDING * abs(numbers[VALUE]):
+                numbers[FRACTION] = 0.0
+                return False
+            best = 0.5 * fraction  # the minimum of the parabola through what is known, or a half
+            if isfinite(change):
+                best = -0.5 * fraction * fraction * numbers[SLOPE] / (change - fraction * numbers[SLOPE])
+            numbers[FRACTION] = min(max(best, 0.1 * fraction), 0.5 * fraction)
+            for k in range(state.x.size):
+                state.trial[k] = state.x[k] + numbers[FRACTION] * state.step[k]
+            return True
+        _update_radius(change, numbers)
+        if numbers[INSIDE] != 0.0 and numbers[PREDICTED] <= tolerance:
+            numbers[FRACTION] = 0.0
+    else:
+        numbers[FRACTION] = 1.0
+    numbers[VALUE] = value
+    for k in range(state.x.size):
+        state.x[k] = state.trial[k]
+    return False
+
+
+@compiled_fma
+def _update_radius(change: float, numbers: Floats) -> None:
+    """The trust region shrinks where the model was wrong, and grows where it was right up to the edge."""
+    ratio = -change / numbers[PREDICTED]
+    if numbers[FRACTION] < 1.0:
+        numbers[RADIUS] = numbers[FRACTION] * numbers[LENGTH]
+    elif ratio < 0.25:
+        numbers[RADIUS] = 0.5 * numbers[LENGTH]
+    elif ratio > 0.75 and numbers[INSIDE] == 0.0:
+        numbers[RADIUS] *= 2.0
+
+
+@compiled_fma
+def _newton_step(
+    rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState
+) -> bool:
+    """Put the next trial into ``state``; True if there is none, because the gradient is within the tolerance."""
+    gradient(rows, point, state.x, setting.penalty, setting.linear_penalty, state.gradient)
+    prepare_scores(pre, rows, point, setting.penalty)
+    numbers = state.numbers
+    if numbers[STEPS] == MOST_STEPS or not _conjugate_gradients(rows, setting, point, pre, state):
+        return True
+    numbers[STEPS] += 1.0
+    numbers[FRACTION] = 1.0
+    numbers[SLOPE] = _dot(state.gradient, state.step)
+    for k in range(state.x.size):
+        state.trial[k] = state.x[k] + state.step[k]
+    return False
+
+
+@compiled_fma
+def _conjugate_gradients(
+    rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState
+) -> bool:
+    """The step from zero along conjugate directions; False if the predicted decrease is negligible from the start.
+
+    ``long``, ``across`` and ``wide`` are P-norms: of the step squared, of the step with the direction, of the
+    direction squared; they follow from one another without products with P.
+    """
+    numbers, size = state.numbers, state.x.size
+    for k in range(size):
+        state.residual[k] = -state.gradient[k]
+        state.step[k] = 0.0
+    precondition(pre, state.residual, state.solved)
+    power = _dot(state.residual, state.solved)
+    numbers[PREDICTED], numbers[LEFT_OVER], numbers[INSIDE] = 0.0, 0.5 * power, 1.0
+    if not 0.5 * power > ENOUGH * setting.tolerance:
+        return False
+    for k in range(size):
+        state.direction[k] = state.solved[k]
+    bar = max(LEFT * power, 2.0 * ENOUGH * setting.tolerance)
+    long, across, wide, square = 0.0, 0.0, power, numbers[RADIUS] ** 2
+    for _ in range(MOST_PRODUCTS):
+        hessian_product(rows, point, state.direction, setting.penalty, setting.linear_penalty, state.product)
+        numbers[PRODUCTS] += 1.0
+        bend = _dot(state.direction, state.product)
+        length = power / bend if bend > 0.0 else np.inf
+        if not long + length * (2.0 * across + length * wide) < square:
+            length = (sqrt(across * across + wide * (square - long)) - across) / wide
+            numbers[INSIDE] = 0.0
+        _advance(state, length)
+        numbers[PREDICTED] += length * (power - 0.5 * length * bend)
+        long += length * (2.0 * across + length * wide)
+        if numbers[INSIDE] == 0.0:
+            break
+        precondition(pre, state.residual, state.solved)
+        before, power = power, _dot(state.residual, state.solved)
+        if power <= bar:
+            break
+        ratio = power / before
+        across, wide = ratio * (across + length * wide), power + ratio * ratio * wide
+        for k in range(size):
+            state.direction[k] = state.solved[k] + ratio * state.direction[k]
+    numbers[LENGTH] = sqrt(long)
+    numbers[LEFT_OVER] = numbers[PREDICTED]
+    return True
+
+
+@compiled_fma
+def _advance(state: NewtonState, length: float) -> None:
+    for k in range(state.x.size):
+        state.step[k] += length * state.direction[k]
+        state.residual[k] -= length * state.product[k]
+
+
+@compiled_sum
+def _dot(a: Floats, b: Floats) -> float:
+    total = 0.0
+    for k in range(a.size):
+        total += a[k] * b[k]
+    return total

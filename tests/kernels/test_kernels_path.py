@@ -1,0 +1,164 @@
+"""The compiled objective of a softmax gate against its formula, and the preconditioner against a dense solve."""
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from gatewise.kernels.path.packed_rows import (
+    gradient,
+    hessian_product,
+    LINEAR,
+    LOGARITHM,
+    make_point,
+    mix,
+    PackedRows,
+    penalty_of,
+    QUADRATIC,
+    row_losses,
+)
+from gatewise.kernels.path.preconditioner import (
+    make_preconditioner,
+    precondition,
+    prepare_linear,
+    prepare_scores,
+)
+from gatewise.kernels.path.products import add_product
+
+KINDS = {"quadratic": QUADRATIC, "log": LOGARITHM, "linear": LINEAR}
+PENALTIES = 0.3, 1.7
+
+
+def packed(X, F, L, weight, y):
+    """The layout of the kernel, by loops."""
+    n, p, width = len(X), X.shape[1], -(-X.shape[1] // 8) * 8
+    T = -(-n // 64)
+    rows = PackedRows(
+        np.zeros((T, p, 64)),
+        np.zeros((64 * T, width)),
+        np.ones((T, F.shape[1], 64)),
+        np.zeros((T, L.shape[1], 64)),
+        np.zeros(64 * T),
+        np.zeros(64 * T),
+    )
+    for i in range(n):
+        rows.columns[i // 64, :, i % 64] = rows.lines[i, :p] = X[i]
+        rows.experts[i // 64, :, i % 64], rows.linear[i // 64, :, i % 64] = F[i], L[i]
+        rows.weight[i], rows.target[i] = weight[i], y[i]
+    return rows
+
+
+class Case:
+    """A random problem, with its objective by NumPy and by the kernel."""
+
+    def __init__(self, n, M, p, q, kind, seed=0):
+        rng = np.random.default_rng(seed)
+        self.kind, self.shape = kind, (M, p, q)
+        self.X, self.F = rng.normal(size=(n, p)), np.exp(0.5 * rng.normal(size=(n, M)))
+        self.L, self.y = 0.1 * np.abs(rng.normal(size=(n, q))), rng.normal(size=n)
+        self.weight, self.offset = rng.uniform(0.5, 2.0, n), rng.normal(size=M)
+        self.rows = packed(self.X, self.F, self.L, self.weight, self.y)
+        self.width = self.rows.lines.shape[1]
+        self.point = make_point(len(self.rows.columns), M, q)
+        self.x = self.padded(0.5 * rng.normal(size=(M, p)), 0.1 * np.abs(rng.normal(size=q)))
+        self.v = self.padded(rng.normal(size=(M, p)), rng.normal(size=q))
+
+    def padded(self, theta, b):
+        return np.concatenate([np.pad(theta, ((0, 0), (0, self.width - theta.shape[1]))).ravel(), b])
+
+    def plain(self, x):
+        M, p, _ = self.shape
+        theta, b = x[: M * self.width].reshape(M, -1)[:, :p], x[M * self.width :]
+        z = (softmax(self.offset + self.X @ theta.T, axis=1) * self.F).sum(axis=1) + self.L @ b
+        loss = {QUADRATIC: 0.5 * (self.y - z) ** 2, LOGARITHM: -np.log(np.abs(z)), LINEAR: -z}[self.kind]
+        return self.weight @ loss + 0.5 * PENALTIES[0] * (theta**2).sum() + 0.5 * PENALTIES[1] * (b**2).sum()
+
+    def value(self, x):
+        mix(self.rows, self.offset, x, self.point)
+        loss = row_losses(self.kind, self.rows, self.point)
+        return loss + penalty_of(x, self.shape[0] * self.width, *PENALTIES)
+
+    def gradient(self, x):
+        self.value(x)
+        out = np.empty(x.size)
+        gradient(self.rows, self.point, x, *PENALTIES, out)
+        return out
+
+    def product(self, x, v):
+        self.value(x)
+        out = np.empty(x.size)
+        hessian_product(self.rows, self.point, v, *PENALTIES, out)
+        return out
+
+
+SHAPES = [(70, 3, 2, 2), (64, 5, 9, 0), (130, 8, 8, 9), (5, 2, 1, 1), (40, 1, 3, 0), (40, 4, 0, 3)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_value_gradient_and_product_are_those_of_the_formula(shape, kind):
+    case = Case(*shape, KINDS[kind])
+    assert case.value(case.x) == pytest.approx(case.plain(case.x), rel=1e-12)
+    h = 1e-5
+    ahead, behind = case.x + h * case.v, case.x - h * case.v
+    slope = (case.plain(ahead) - case.plain(behind)) / (2 * h)
+    assert case.gradient(case.x) @ case.v == pytest.approx(slope, rel=1e-6, abs=1e-6)
+    change = (case.gradient(ahead) - case.gradient(behind)) / (2 * h)
+    np.testing.assert_allclose(case.product(case.x, case.v), change, rtol=1e-5, atol=1e-5 * np.abs(change).max())
+
+
+def test_the_hessian_is_symmetric_and_padding_stays_zero():
+    case = Case(130, 3, 5, 4, QUADRATIC)
+    H = np.array([case.product(case.x, e) for e in np.eye(case.x.size)])
+    np.testing.assert_allclose(H, H.T, atol=1e-11)
+    padding = case.padded(np.zeros((3, 5)), np.zeros(4)) == 0
+    padding[case.padded(np.ones((3, 5)), np.ones(4)) != 0] = False
+    real = ~padding
+    assert not H[np.ix_(real, padding)].any()
+
+
+def test_the_preconditioner_solves_with_the_matrix_it_states():
+    M, p, q = 6, 5, 3
+    case = Case(150, M, p, q, QUADRATIC)
+    case.value(case.x)
+    pre = make_preconditioner(M, case.width, q)
+    prepare_scores(pre, case.rows, case.point, PENALTIES[0])
+    prepare_linear(pre, case.rows, case.point, PENALTIES[1])
+    c = case.weight
+    theta = case.x[: M * case.width].reshape(M, -1)[:, :p]
+    g = softmax(case.offset + case.X @ theta.T, axis=1)
+    a = g * (case.F - (g * case.F).sum(axis=1)[:, None])
+    A, d = (a * c[:, None]).T @ a, c @ case.X**2 / c.sum()
+    r, out = case.v.copy(), np.empty(case.v.size)
+    precondition(pre, r, out)
+    for j in range(p):
+        column = slice(j, M * case.width, case.width)
+        np.testing.assert_allclose(out[column], np.linalg.solve(d[j] * A + PENALTIES[0] * np.eye(M), r[column]))
+    G = (case.L * c[:, None]).T @ case.L + PENALTIES[1] * np.eye(q)
+    np.testing.assert_allclose(out[M * case.width :], np.linalg.solve(G, r[M * case.width :]))
+
+
+@pytest.mark.parametrize("count", [1, 4, 7])
+@pytest.mark.parametrize("depth", [0, 3, 8])
+def test_a_product_of_matrices(count, depth):
+    rng = np.random.default_rng(0)
+    left, right, start = (
+        rng.normal(size=(count, depth + 2)),
+        rng.normal(size=(depth, 16)),
+        rng.normal(size=(count, 16)),
+    )
+    out = start.ravel().copy()
+    add_product(left.ravel(), 1, depth + 2, count, right.ravel(), 0, depth, 16, out, True)
+    np.testing.assert_allclose(out.reshape(count, 16), start + left[:, 1 : depth + 1] @ right)
+    add_product(left.ravel(), 1, depth + 2, count, right.ravel(), 0, depth, 16, out, False)
+    np.testing.assert_allclose(out.reshape(count, 16), left[:, 1 : depth + 1] @ right, atol=1e-14)
+
+
+def test_a_row_that_every_expert_gives_probability_zero_is_left_out():
+    case = Case(70, 3, 2, 0, LOGARITHM)
+    case.rows.experts[0, :, 5] = 0.0
+    assert np.isfinite(case.value(case.x))
+    assert np.isfinite(case.gradient(case.x)).all()
+    case.rows.weight[5] = 0.0
+    without = case.gradient(case.x)
+    case.rows.weight[5] = 3.0
+    np.testing.assert_array_equal(case.gradient(case.x), without)
