@@ -188,7 +188,10 @@ BREAKS = (
         "outside_class",
     ),
     Break(
-        "gatewise.experts.evolving._update", "no update", lambda _: lambda expert, *_: expert, "moving_experts_cost"
+        "gatewise.experts.joint_update.updated",
+        "no update",
+        lambda _: lambda pool, place, *_, **__: pool.models[place],
+        "moving_experts_cost",
     ),
     Break(
         "gatewise.aggregation.router_run.LearnedRouter.predict",
@@ -356,4 +359,38 @@ BREAKS = (
     ),
     Break("gatewise.shared.bases.FourierBasis.transform", "half", times(0.5), "series_floor"),
     Break(f"{THEORY}.shared_rates.fourier_tail", "twice", times(2.0), "series_floor"),
+    # builders and bound functions
+    Break(f"{THEORY}.learning_cost.assignment_bound", "half", times(0.5), "decomposition"),
+    Break(f"{THEORY}.learning_cost.regional_selection_risk", "a fifth", times(0.2), "selection_by_region"),
+    Break(f"{THEORY}.examples.threshold_gate_loss", "1.1 times", times(1.1), "threshold_interior"),
+    Break(
+        "gatewise.geometry.constructions.separated_top1_gate",
+        "intercepts with the other sign",
+        field(theta=lambda t: t * np.append(np.ones(t.shape[1] - 1), -1.0)),
+        "realised_regions",
+    ),
+    Break(
+        "gatewise.geometry.constructions.soft_region_gate",
+        "half of theta",
+        field(theta=lambda t: 0.5 * t),
+        "hard_regions",
+    ),
+    Break(
+        "gatewise.geometry.constructions.soft_mixture_gate",
+        "pairs in the other order",
+        field(specialists=lambda s: s[:, ::-1]),
+        "mixed_regions",
+    ),
+    Break(
+        "gatewise.geometry.constructions.local_affine_softmax",
+        "twice the width",
+        argument(3, lambda width: 2 * width),
+        "oscillation",
+    ),
+    Break(
+        "gatewise.geometry.constructions.oracle_kernel_gate",
+        "weights of the other region",
+        field(theta=lambda t: t[:, ::-1]),
+        "global_loss",
+    ),
 )

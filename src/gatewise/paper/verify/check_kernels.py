@@ -7,7 +7,7 @@ import numpy as np
 from gatewise import theory
 from gatewise.arrays import Floats, Indices
 from gatewise.gates import KernelGate
-from gatewise.geometry import assignment_loss, boundary_regularity, unit_cube
+from gatewise.geometry import assignment_loss, boundary_regularity, oracle_kernel_gate, unit_cube
 from gatewise.paper.verify.check import Check, CheckOutcome, gauss_nodes, held_out_ratio, slope
 
 KAPPA, RADIUS = 0.75, 0.3
@@ -48,14 +48,13 @@ def _circle_loss(h: float, targets: Floats, center: Floats, layer: tuple[float, 
 
     The nodes are polar: Gauss nodes in the radius, on both sides of the circle, and even angles.
     """
-    gate = KernelGate(targets.shape[1], mesh=h, kappa=KAPPA)
-    theta = targets[_inside(gate.centers(2), center)].T
+    built = oracle_kernel_gate(lambda X: _inside(X, center), 2, h, targets, KAPPA)
     angle, total = 2 * np.pi * (np.arange(64) + 0.5) / 64, 0.0
     for low, high in ((-layer[1], -layer[0]), layer):
         u, w = gauss_nodes(low, high, 24)
         X = center + np.stack([np.outer(RADIUS + u, trig(angle)).ravel() for trig in (np.cos, np.sin)], axis=1)
         mass = np.repeat(w * (RADIUS + u) * 2 * np.pi / 64, 64)
-        found = assignment_loss(gate.weights(X, theta), _inside(X, center), targets, mass=mass)
+        found = assignment_loss(built.weights(X), _inside(X, center), targets, mass=mass)
         total += float(mass.sum()) * found.value
     return total
 
@@ -103,14 +102,17 @@ def resolution(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     """Checks that the loss of the kernel gate for M stripes on [0, 1], with mesh M^-2, falls like 1 / M."""
     counts, losses = np.array([8, 12, 16, 24] if quick else [8, 12, 16, 24, 32, 48]), []
     for M in counts:
-        gate, n = KernelGate(int(M), mesh=float(M) ** -2, kappa=KAPPA), 4000 if quick else 30_000
-        x = (np.arange(n) + rng.uniform()) / n
-        own, of_center = (np.minimum((v * M).astype(int), M - 1) for v in (x, gate.centers(1)[:, 0]))
-        weights = gate.weights(x[:, None], np.eye(M)[of_center].T)
-        losses.append(assignment_loss(weights, own).value)
+        n = 4000 if quick else 30_000
+        x = ((np.arange(n) + rng.uniform()) / n)[:, None]
+        built = oracle_kernel_gate(lambda X, M=M: _stripe(X, M), 1, float(M) ** -2, np.eye(M), KAPPA)
+        losses.append(assignment_loss(built.weights(x), _stripe(x, M)).value)
     rate, ratio = slope(counts, losses), held_out_ratio(losses, np.sqrt(np.log(counts)) / counts)
     figure = f"exponent in M {rate:.3f}; larger M {ratio:.2f} x law fitted on smaller M"
     return CheckOutcome(figure, abs(rate + 1) < 0.12 and ratio <= 1.05)
+
+
+def _stripe(X: Floats, M: int) -> Indices:
+    return np.minimum((X[:, 0] * M).astype(np.intp), M - 1)
 
 
 CHECKS = (

@@ -125,7 +125,7 @@ def moving_experts_cost(rng: np.random.Generator, quick: bool) -> CheckOutcome:
                 for m in range(M)
             ]
             design = OracleDesign(LinearGate(M, k=k), 1, experts, _steps(edges), 0.1)
-            blocks = Blocks(burn_in=0, calibration=1 / 3, update_every=10)
+            blocks = Blocks(burn_in=0, calibration=1 / 3, updates=10)
             risks.append(np.array(design.mean_risks(reps, n, thetas, np.random.default_rng(seed), blocks=blocks)))
             drift = M * float((sizes[n // 3 :] ** 2).mean())
             quotients.extend([(risks[-1] - risks[0]) / drift] if a else [])

@@ -107,7 +107,7 @@ def fixed_experts(rng: np.random.Generator, quick: bool) -> CheckOutcome:
         size = None if a == 0 else np.full(max(sizes) + 1, a).item
         design = _three_experts(size)
         net = design.gate.net(np.linspace(-RADIUS, RADIUS, 11), d=1)
-        blocks = Blocks(update_every=None if a == 0 else 25, burn_in=0)
+        blocks = Blocks(updates=None if a == 0 else 25, burn_in=0)
         for n in sizes:
             done = design.mean_risks(reps, n, net, rng, projection="cross_entropy", blocks=blocks)
             risks.append(done.single)

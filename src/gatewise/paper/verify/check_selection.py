@@ -109,15 +109,13 @@ def selection_by_region(rng: np.random.Generator, quick: bool) -> CheckOutcome:
             chosen = GateSelector(models, random_state=int(rng.integers(2**31))).fit(rows, y)
             runs.append(float(((chosen.predict(X, "single") - truth) ** 2).mean()))
         risks.append(float(np.mean(runs)))
-    bound = 2 * expert_error + 8 * 1.2**2 * min(losses)  # experts and truth are bounded by 1.2
-    ratios = [
-        risk / (bound + NOISE**2 * theory.selection_price(3, n // 3)) for risk, n in zip(risks, sizes, strict=True)
-    ]
-    linear = 2 * expert_error + 8 * 1.2**2 * losses[0]
+    bounds = [theory.assignment_bound([expert_error], loss, 1.2) for loss in losses]  # |f_m|, |f_0| <= 1.2
+    laws = [theory.regional_selection_risk([0.0], bounds, [0.0] * 3, n // 3) for n in sizes]
+    ratios, linear = [risk / law for risk, law in zip(risks, laws, strict=True)], bounds[0] / min(bounds)
     shown = ", ".join(f"{loss:.3f}" for loss in losses)
     figure = (
         f"class losses {shown}; risk / bound {', '.join(f'{ratio:.3f}' for ratio in ratios)}; "
-        f"linear class alone {linear / bound:.1f}"
+        f"linear class alone {linear:.1f}"
     )
     return CheckOutcome(figure, max(ratios) <= 0.5 and min(losses) < 0.15 and slope(sizes, risks) < 0)
 

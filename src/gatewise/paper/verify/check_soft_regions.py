@@ -10,27 +10,33 @@ from gatewise import theory
 from gatewise.arrays import Floats
 from gatewise.experts import ConstantExpert
 from gatewise.gates import LinearGate
-from gatewise.geometry import assignment_loss
+from gatewise.geometry import assignment_loss, soft_mixture_gate, soft_region_gate
 from gatewise.mixture import MixtureOfExperts
 from gatewise.paper.verify.check import Check, CheckOutcome, slope
 from gatewise.paper.verify.check_routing import REGIONS
 
 INPUT_NORM, BOX = np.sqrt(3.0), 3.0
+LONGEST = float(np.linalg.norm(REGIONS, axis=1).max())  # the paper has max |v_r| = 1
 LOGS = np.log(10.0) * np.array([3, 6, 12, 24, 48, 96])
 
 
 def _margin_density(probability: Floats) -> float:
     """A bound on the margins' densities: a.x + b has density at most 1 / (sqrt(2) |a|) on the square."""
-    gaps = np.linalg.norm(REGIONS[:, None, :2] - REGIONS[None, :, :2], axis=2)
+    gaps = np.linalg.norm(REGIONS[:, None, :2] - REGIONS[None, :, :2], axis=2) / LONGEST
     forms = np.where(gaps > 0, 1 / (np.sqrt(2) * np.where(gaps > 0, gaps, 1.0)), 0.0).sum(axis=1)
     return float((forms / probability).max())
 
 
-def _parameters(log_m: float, ratios: Floats) -> Floats:
-    """The proofs' gate, (named, 3): each region's experts at the given ratios (3, c), relative to the idle ones."""
+def _parameters(log_m: float, ratios: Floats, n_idle: int | None = None) -> Floats:
+    """The proofs' gate, (named, 3): each region's experts at the given ratios (3, c), relative to the idle ones.
+
+    They have the score -C log M each; their number is M unless given.
+    """
     t = BOX * log_m / (4 * INPUT_NORM)
-    named = np.repeat(t * (REGIONS - REGIONS[2]), ratios.shape[1], axis=0)
-    named[:, 2] += np.log(ratios).ravel() + BOX * log_m - log_m  # idle: -C log M each, fewer than M of them
+    named = np.repeat(t * (REGIONS - REGIONS[2]) / LONGEST, ratios.shape[1], axis=0)
+    named[:, 2] += (
+        np.log(ratios / ratios[:, [-1]]).ravel() + BOX * log_m - (log_m if n_idle is None else np.log(n_idle))
+    )
     return named
 
 
@@ -56,14 +62,18 @@ def hard_regions(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     bounds = [theory.soft_assignment_error(3, round(np.exp(v)), density, INPUT_NORM) for v in LOGS]
     rate, ratio = slope(LOGS[2:], losses[2:]), float((losses / bounds).max())
     M, X = 1000, rng.uniform(-1, 1, size=(2000, 2))
-    weights = LinearGate(4).weights(X, _parameters(float(np.log(M)), np.ones((3, 1))))
-    idle = float((weights[:, 3] / weights[:, :3].max(axis=1)).max()) * (M - 3) / M
+    built = soft_region_gate(REGIONS / LONGEST, M, INPUT_NORM, BOX)
+    weights = built.weights(X)
+    named = weights[:, built.specialists]
+    idle = float(((1 - named.sum(axis=1)) / named.max(axis=1)).max())
+    grouped = LinearGate(4).weights(X, _parameters(float(np.log(M)), np.ones((3, 1)), M - 3))
+    apart = float(np.abs(grouped[:, :3] - named).max())
     figure = (
         f"exponent in log M {rate:.3f}; the sharp constant is {ratio:.3f} of the stated; "
         f"idle sum at M = 1000 {idle:.1e}, "
         f"bound {M**-0.5:.1e}, the display as printed {(M - 3) * M**1.5:.1e}"
     )
-    return CheckOutcome(figure, abs(rate + 1) < 0.1 and 0.01 < ratio <= 1 and idle <= M**-0.5)
+    return CheckOutcome(figure, abs(rate + 1) < 0.1 and 0.01 < ratio <= 1 and idle <= M**-0.5 and apart < 1e-9)
 
 
 def mixed_regions(rng: np.random.Generator, quick: bool) -> CheckOutcome:
@@ -74,8 +84,11 @@ def mixed_regions(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     log_weight = float(-np.log(ratios).min())
     bounds = [theory.soft_mixture_error(3, round(np.exp(v)), density, INPUT_NORM, log_weight) for v in LOGS]
     rate, ratio = slope(LOGS[2:], losses[2:]), float((losses / bounds).max())
-    figure = f"exponent in log M {rate:.3f}; the sharp constant is {ratio:.4f} of the stated"
-    return CheckOutcome(figure, abs(rate + 1) < 0.1 and 5e-4 < ratio <= 1)
+    X, built = rng.uniform(-1, 1, size=(500, 2)), soft_mixture_gate(REGIONS / LONGEST, ratios, 1000, INPUT_NORM, BOX)
+    grouped = LinearGate(7).weights(X, _parameters(float(np.log(1000)), ratios, 994))
+    apart = float(np.abs(grouped[:, :6] - built.weights(X)[:, built.specialists.ravel()]).max())
+    figure = f"exponent in log M {rate:.3f}; the sharp constant is {ratio:.4f} of the stated; gates {apart:.0e} apart"
+    return CheckOutcome(figure, abs(rate + 1) < 0.1 and 5e-4 < ratio <= 1 and apart < 1e-9)
 
 
 def soft_predictors(rng: np.random.Generator, quick: bool) -> CheckOutcome:
