@@ -46,31 +46,37 @@ class Field(NamedTuple):
     memo: Memo
 
 
+class Rows(NamedTuple):
+    """A split without forecasts."""
+
+    X_train: Any
+    y_train: Floats
+    X_test: Any
+    y_test: Floats
+
+
 def open_field(data: DataSet, split: int, pool: str = "default", folder: Path | None = None) -> Field:
     """The rows of a split, with experts that remember in ``folder``."""
-    X, y = data.load()
-    train, test = data.split(len(y), split)
-    X_train, X_test = X.iloc[train].reset_index(drop=True), X.iloc[test].reset_index(drop=True)
+    kept = None if folder is None else _kept(folder, data, split, pool)
+    rows = _load(data, split) if kept is None else Rows(kept.X_train, kept.y_train, kept.X_test, kept.y_test)
     chosen = find_pool(pool)
     memo = Memo(None if folder is None else _path(folder, "predictions", pool, data, split, "npz"), chosen.versions)
-    experts = [(name, Memoized(expert, memo)) for name, expert in chosen.make(X_train)]
-    contest = Contest(experts, X_train, y[train], data.seed + split, core=chosen.core)
-    return Field(contest, X_test, y[test], memo)
+    experts = [(name, Memoized(expert, memo)) for name, expert in chosen.make(rows.X_train)]
+    contest = Contest(experts, rows.X_train, rows.y_train, data.seed + split, core=chosen.core)
+    return Field(contest, rows.X_test, rows.y_test, memo)
 
 
 def make_forecasts(data: DataSet, split: int, pool: str = "default", folder: Path | None = None) -> Forecasts:
     """The forecasts of a split: those that ``folder`` holds, else new ones, which it will hold."""
-    path = None if folder is None else _path(folder, "forecasts", pool, data, split, "joblib")
-    made_of = _made_of(data, pool)
-    if path is not None and path.exists():
-        kept: Forecasts = joblib.load(path)
-        if kept.made_of == made_of:
-            return kept
+    kept = None if folder is None else _kept(folder, data, split, pool)
+    if kept is not None:
+        return kept
     field = open_field(data, split, pool, folder)
     with threadpool_limits(1):
-        found = _ask(field, data, split)._replace(made_of=made_of)
+        found = _ask(field, data, split)._replace(made_of=_made_of(data, pool))
     field.memo.save()
-    if path is not None:
+    if folder is not None:
+        path = _path(folder, "forecasts", pool, data, split, "joblib")
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         joblib.dump(found, partial)
@@ -94,6 +100,19 @@ def stored_forecasts(folder: Path | str, pool: str = "default") -> list[tuple[st
     found = [path.stem.rsplit("-", 1) for path in (Path(folder) / "forecasts" / pool).glob("*.joblib")]
     known = sorted((*names[stem], int(split)) for stem, split in found if stem in names)
     return [(name, split) for _, name, split in known]
+
+
+def _load(data: DataSet, split: int) -> Rows:
+    X, y = data.load()
+    train, test = data.split(len(y), split)
+    return Rows(X.iloc[train].reset_index(drop=True), y[train], X.iloc[test].reset_index(drop=True), y[test])
+
+
+def _kept(folder: Path, data: DataSet, split: int, pool: str) -> Forecasts | None:
+    """What ``folder`` holds, unless the data set is defined otherwise now or packages have other versions."""
+    path = _path(folder, "forecasts", pool, data, split, "joblib")
+    kept: Forecasts | None = joblib.load(path) if path.exists() else None
+    return kept if kept is not None and kept.made_of == _made_of(data, pool) else None
 
 
 def _ask(field: Field, data: DataSet, split: int) -> Forecasts:

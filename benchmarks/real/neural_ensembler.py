@@ -34,7 +34,7 @@ class Layers(NamedTuple):
 
 def gate(layers: Layers, V: Floats, kept: Floats) -> tuple[Floats, Floats]:
     """Hidden units (B, b, h) and weights (B, b, M) of inputs V (B, b, p); experts with ``kept`` zero get none."""
-    H = np.tanh(V @ layers.hidden + layers.hidden_bias)
+    H = np.maximum(V @ layers.hidden + layers.hidden_bias, 0.0)
     scores = np.where(kept > 0.0, H @ layers.out + layers.out_bias, -np.inf)
     weights = np.exp(scores - scores.max(axis=2, keepdims=True))
     return H, weights / weights.sum(axis=2, keepdims=True)
@@ -46,7 +46,7 @@ def gradients(layers: Layers, V: Floats, F: Floats, y: Floats, kept: Floats) -> 
     mixture = (weights * F).sum(axis=2, keepdims=True)
     slope = 2.0 * (mixture - y[:, :, None]) / y.shape[1]  # of the loss in the mixture, (B, b, 1)
     scores = slope * weights * (F - mixture)  # in the scores, (B, b, M)
-    units = (scores @ layers.out.transpose(0, 2, 1)) * (1.0 - H**2)
+    units = (scores @ layers.out.transpose(0, 2, 1)) * (H > 0.0)
     return Layers(
         V.transpose(0, 2, 1) @ units,
         units.sum(axis=1, keepdims=True),
@@ -170,7 +170,7 @@ def _start(B: int, p: int, F: Floats, y: Floats, rng: np.random.Generator) -> La
     M = F.shape[1]
     stack = 0.95 * simplex(F, y) + 0.05 / M
     return Layers(
-        rng.normal(size=(B, p, WIDTH)) / np.sqrt(p),
+        rng.normal(size=(B, p, WIDTH)) * np.sqrt(2.0 / p),
         np.zeros((B, 1, WIDTH)),
         np.zeros((B, WIDTH, M)),
         np.tile(np.log(stack), (B, 1, 1)),

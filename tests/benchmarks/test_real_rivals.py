@@ -131,6 +131,18 @@ def test_what_the_memo_kept_needs_no_fit_and_other_data_do(rows, tmp_path):
     assert again.n_fits == 1 + len(others)
 
 
+def test_two_memos_of_one_file_lose_nothing(rows, tmp_path):
+    X, X_new, y, _ = rows
+    first, second = Memo(tmp_path / "kept.npz"), Memo(tmp_path / "kept.npz")
+    for memo, k in ((first, 3), (second, 4)):
+        Memoized(KNeighborsRegressor(k), memo).fit(X[["a"]], y).predict(X_new[["a"]])
+        memo.save()
+    assert Memo(first.path).predictions.keys() == first.predictions.keys() | second.predictions.keys()
+    other = Memo(first.path, versions=("scikit-learn of tomorrow",))
+    Memoized(KNeighborsRegressor(3), other).fit(X[["a"]], y).predict(X_new[["a"]])
+    assert other.n_fits == 1
+
+
 def test_dynamic_selection_is_the_package_row_by_row(rows):
     pytest.importorskip("desReg")
     X, X_new, y, _ = rows

@@ -1,6 +1,7 @@
 """Runs of the benchmark: resumed, in several processes, and what is made of them."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ from benchmarks.real.__main__ import main
 from benchmarks.real.choice import best_settings, crossed, entry_name, losses
 from benchmarks.real.competitors import Competitor, find_competitors, RIVALS
 from benchmarks.real.datasets import DataSet
-from benchmarks.real.forecasts import load_forecasts, make_forecasts, stored_forecasts
+from benchmarks.real.forecasts import _kept, load_forecasts, make_forecasts, stored_forecasts
 from benchmarks.real.goals import goals
 from benchmarks.real.report import (
     choice_table,
@@ -193,7 +194,9 @@ def test_forecasts_are_made_once_and_are_those_of_the_rivals(tmp_path, monkeypat
     made = make_forecasts(data, 0, folder=tmp_path)
     assert sorted(np.concatenate([test for _, test in made.folds])) == list(range(len(made.y_train)))
     monkeypatch.setattr("benchmarks.real.memo.clone", None)  # no expert is fitted any more
-    (stack,) = run([data], splits=1, competitors=QUICK[1:2], folder=tmp_path)
+    with monkeypatch.context() as still:
+        still.setattr("benchmarks.real.forecasts._load", None)  # and no data set is read
+        (stack,) = run([data], splits=1, competitors=QUICK[1:2], folder=tmp_path)
     mixture = made.F_test @ simplex(made.F, made.y_train)
     assert np.mean((mixture - made.y_test) ** 2) == pytest.approx(stack.mse, rel=1e-12)
     monkeypatch.setattr("benchmarks.real.forecasts.open_field", None)
@@ -202,6 +205,9 @@ def test_forecasts_are_made_once_and_are_those_of_the_rivals(tmp_path, monkeypat
     kept = load_forecasts("mpg", 0, tmp_path)
     np.testing.assert_array_equal(kept.F_test, made.F_test)
     assert kept.X_test.equals(made.X_test)
+    other = replace(data, drops={"cty": "another definition"})
+    assert _kept(tmp_path, data, 0, "default") is not None
+    assert _kept(tmp_path, other, 0, "default") is None
 
 
 def test_collect_makes_the_forecasts_of_every_split(benchmark_command, monkeypatch):

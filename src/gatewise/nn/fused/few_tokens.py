@@ -1,4 +1,4 @@
-"""The layer for few tokens without a gradient, as in decoding: two kernels for one or two tokens, four for more."""
+"""The layer for few tokens without a gradient, as in decoding: three kernels for one token, four for more."""
 
 from typing import NamedTuple
 
@@ -6,18 +6,11 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused.backend import blocks_of, early, INTERPRETED, next_power_of_two, triton
-from gatewise.nn.fused.kernels.few_rows import (
-    few_down_kernel,
-    few_up_kernel,
-    lone_down_kernel,
-    lone_up_kernel,
-    rank_kernel,
-)
-from gatewise.nn.fused.kernels.token_rows import combine_kernel
+from gatewise.nn.fused.kernels.few_rows import few_down_kernel, few_up_kernel, gather_kernel, rank_kernel
 
 EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
-LONE = 2  # tokens up to which experts seldom meet two of them
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
+CACHED = 40_000_000  # bytes of the second product's weights that the L2 cache can hold beside the rest
 
 
 class WeightTiles(NamedTuple):
@@ -30,20 +23,54 @@ class WeightTiles(NamedTuple):
 
 
 class FewTiles(NamedTuple):
-    """The tiles of both products, for one token or two and for more."""
+    """The tiles of both products."""
 
-    lone_up: WeightTiles
-    lone_down: WeightTiles
     up: WeightTiles
     down: WeightTiles
 
 
-TILES = FewTiles(
-    lone_up=WeightTiles(8, 1024, 8, 1),
-    lone_down=WeightTiles(8, 1024, 8, 2),
-    up=WeightTiles(64, 128, 4, 4),
-    down=WeightTiles(128, 128, 4, 4),
-)
+LONE = FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4))  # one token
+TILES = {  # by the number of tokens that a program takes at once
+    16: FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4)),
+    32: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(64, 64, 4, 4)),
+    64: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(128, 64, 4, 3)),
+    128: FewTiles(up=WeightTiles(128, 64, 8, 4), down=WeightTiles(128, 64, 8, 6)),
+}
+
+
+class Order(NamedTuple):
+    """The assignments by expert: labels, positions (T, K), rows (T K,), starts (M + 1,), as `rank_kernel` has them.
+
+    One token needs no order: its positions, rows and starts are its labels, which nobody reads as such.
+    """
+
+    labels: Tensor
+    positions: Tensor
+    rows: Tensor
+    starts: Tensor
+    n_experts: int
+
+    @property
+    def is_lone(self) -> bool:
+        return len(self.labels) == 1
+
+    @property
+    def groups(self) -> int:
+        """Programs that share a block of rows: one for each expert, or for each assignment of one token."""
+        return self.labels.shape[1] if self.is_lone else self.n_experts
+
+
+def ordered(indices: Tensor, n_experts: int) -> Order:
+    """The order of few assignments by expert, in one kernel, or none for one token."""
+    if len(indices) == 1:
+        return Order(indices, indices, indices, indices, n_experts)
+    n, lines = indices.numel(), 16
+    positions = torch.empty(indices.shape, dtype=torch.int32, device=indices.device)
+    rows, starts = positions.new_empty(n), positions.new_empty(n_experts + 1)
+    grid = (triton.cdiv(n, lines) + triton.cdiv(n_experts + 1, lines),)
+    width = min(next_power_of_two(n), 256)
+    rank_kernel[grid](indices, positions, rows, starts, n, n_experts, lines, width, EARLY)
+    return Order(indices, positions, rows, starts, n_experts)
 
 
 def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
@@ -56,89 +83,40 @@ def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
 
 
 def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """As `gatewise.nn.fused.fused_swiglu`, without a gradient."""
-    return (lone if len(x) <= LONE else few)(x, indices, weights, gate_up, down, TILES)
-
-
-def lone(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor, tiles: FewTiles) -> Tensor:
-    """Every token reads the weights of its own experts."""
-    hidden, out = x.new_empty(indices.numel(), down.shape[2]), torch.empty_like(x)
-    lone_up(x, indices, gate_up, hidden, tiles.lone_up)
-    lone_down(hidden, indices, weights, down, out, tiles.lone_down)
-    return out
-
-
-def lone_up(x: Tensor, indices: Tensor, gate_up: Tensor, hidden: Tensor, tiles: WeightTiles) -> None:
-    """hidden (T K, h) by token: silu(gate x) * (up x)."""
-    d, h, k = x.shape[1], hidden.shape[1], indices.shape[1]
-    lone_up_kernel[(triton.cdiv(h, tiles.rows), len(hidden))](
-        x, indices, gate_up, hidden, d, h, len(gate_up),
-        k, tiles.rows, min(tiles.depth, next_power_of_two(d)), tiles.stages, EARLY, num_warps=tiles.warps,
-    )  # fmt: skip
-
-
-def lone_down(
-    hidden: Tensor, indices: Tensor, weights: Tensor, down: Tensor, out: Tensor, tiles: WeightTiles
-) -> None:
-    """out (T, d): the weighted sum of down hidden over the experts of a token; ``tiles.rows`` are those of all K."""
+    """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
-    width = next_power_of_two(k)
-    rows = max(tiles.rows // width, 1)
-    lone_down_kernel[(triton.cdiv(d, rows), tokens)](
-        hidden, indices, weights, down, out, d, h, n_experts,
-        k, width, rows, min(tiles.depth, next_power_of_two(h)), EARLY, num_warps=tiles.warps, **early(EARLY),
-    )  # fmt: skip
-
-
-class Order(NamedTuple):
-    """The assignments by expert: positions (T, K), rows (T K,), starts (M + 1,), as `rank_kernel` gives them."""
-
-    positions: Tensor
-    rows: Tensor
-    starts: Tensor
-
-
-def ranked(indices: Tensor, n_experts: int) -> Order:
-    """The order of few assignments by expert, in one kernel."""
-    labels, n, lines = indices.contiguous(), indices.numel(), 16
-    positions = torch.empty(indices.shape, dtype=torch.int32, device=indices.device)
-    rows, starts = positions.new_empty(n), positions.new_empty(n_experts + 1)
-    grid = (triton.cdiv(n, lines) + triton.cdiv(n_experts + 1, lines),)
-    rank_kernel[grid](labels, positions, rows, starts, n, n_experts, lines, min(next_power_of_two(n), 256), EARLY)
-    return Order(positions, rows, starts)
-
-
-def few(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor, tiles: FewTiles) -> Tensor:
-    """Every expert reads its weights once, for all its tokens."""
-    (tokens, k), (n_experts, d, h) = indices.shape, down.shape
-    order, at_once = ranked(indices, n_experts), tokens_at_once(tokens, k, n_experts)
+    at_once, order = tokens_at_once(tokens, k, n_experts), ordered(indices, n_experts)
+    tiles = LONE if order.is_lone else TILES[at_once]
     hidden, rows, out = x.new_empty(tokens * k, h), x.new_empty(tokens * k, d), torch.empty_like(x)
-    up_rows(x, order, gate_up, hidden, k, at_once, tiles.up)
+    up_rows(x, order, gate_up, hidden, at_once, tiles.up)
     down_rows(hidden, order, down, rows, at_once, tiles.down)
     width = min(next_power_of_two(d), 1024)
-    combine_kernel[(tokens, triton.cdiv(d, width))](
-        rows, order.positions, weights, out, d, k, True, width, EARLY, **early(EARLY)
+    gather_kernel[(tokens, triton.cdiv(d, width))](
+        rows, order.positions, weights, out, n_experts, d, k, width, order.is_lone, EARLY, **early(EARLY)
     )
     return out
 
 
-def up_rows(
-    x: Tensor, order: Order, gate_up: Tensor, hidden: Tensor, k: int, at_once: int, tiles: WeightTiles
-) -> None:
+def up_rows(x: Tensor, order: Order, gate_up: Tensor, hidden: Tensor, at_once: int, tiles: WeightTiles) -> None:
     """hidden (T K, h) by expert: silu(gate x) * (up x)."""
-    d, h = x.shape[1], hidden.shape[1]
-    few_up_kernel[(triton.cdiv(h, tiles.rows), len(order.starts) - 1)](
-        x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]), hidden, k, d, h,
-        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
+    d, h, k = x.shape[1], hidden.shape[1], order.labels.shape[1]
+    first = EARLY and not order.is_lone
+    few_up_kernel[(triton.cdiv(h, tiles.rows), order.groups)](
+        x, order.labels, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
+        hidden, order.n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, order.is_lone, EARLY,
+        num_warps=tiles.warps, **early(first),
     )  # fmt: skip
 
 
 def down_rows(hidden: Tensor, order: Order, down: Tensor, rows: Tensor, at_once: int, tiles: WeightTiles) -> None:
     """rows (T K, d) by expert: down hidden."""
     d, h = rows.shape[1], hidden.shape[1]
-    few_down_kernel[(triton.cdiv(d, tiles.rows), len(order.starts) - 1)](
-        hidden, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, d, h,
-        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
+    fits = len(hidden) * d * h * down.element_size() <= CACHED and d >= tiles.rows
+    lines = next_power_of_two(triton.cdiv(h, 64)) if order.is_lone and fits else 0
+    few_down_kernel[(triton.cdiv(d, tiles.rows), order.groups)](
+        hidden, order.labels, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), down, rows,
+        order.n_experts, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, order.is_lone, EARLY, lines,
+        num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 

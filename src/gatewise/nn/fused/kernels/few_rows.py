@@ -1,9 +1,9 @@
 """Kernels for few tokens: bound by reading the experts' weights, so that each weight should be read once.
 
-Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. The `lone` kernels serve one
-token or two: a program multiplies some rows of one expert's matrix by one vector. The `few` kernels serve up to some
-hundred: assignments are sorted by expert, and a program multiplies a block of an expert's weights by all its tokens.
-With EARLY a kernel is launched while the one before it still runs, and waits for it where its results are needed.
+Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
+expert, and a program multiplies a block of an expert's weights by all its tokens. LONE is one token: its assignments
+stay in their places, and nothing is sorted. EARLY kernels are launched while the one before them still runs, and wait
+for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -12,64 +12,6 @@ With EARLY a kernel is launched while the one before it still runs, and waits fo
 from __future__ import annotations
 
 from gatewise.nn.fused.backend import jit, tl
-
-
-@jit
-def lone_up_kernel(
-    x, indices, gate_up, hidden, d, h, n_experts,
-    K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """hidden[i, n] = silu(gate_e[n] . x_t) * (up_e[n] . x_t) for BN rows n and one assignment i = t K + k."""
-    if EARLY:
-        tl.extra.cuda.gdc_launch_dependents()
-    i = tl.program_id(1)
-    e = tl.load(indices + i).to(tl.int64)
-    if (e >= 0) & (e < n_experts):
-        n, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
-        token = x + (i // K).to(tl.int64) * d
-        gate = gate_up + (e * 2 * h + n)[:, None] * d + column[None, :]
-        up = gate + h.to(tl.int64) * d
-        g, u = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
-        for k in tl.range(0, d, BK, num_stages=STAGES):
-            inside = column + k < d
-            both = (n < h)[:, None] & inside[None, :]
-            value = tl.load(token + k + column, mask=inside, other=0.0).to(tl.float32)[None, :]
-            g += tl.load(gate + k, mask=both, other=0.0).to(tl.float32) * value
-            u += tl.load(up + k, mask=both, other=0.0).to(tl.float32) * value
-        left, right = tl.sum(g, 1), tl.sum(u, 1)
-        value = (left / (1 + tl.exp(-left)) * right).to(hidden.dtype.element_ty)
-        tl.store(hidden + i.to(tl.int64) * h + n, value, mask=n < h)
-
-
-@jit
-def lone_down_kernel(
-    hidden, indices, weights, down, out, d, h, n_experts,
-    K: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """out[t, n] = sum_k weights[t, k] down_e[n] . hidden[t K + k] for BN rows n and one token t.
-
-    A block holds rows of all K experts, (BN, WIDTH, BK), WIDTH a power of two. The first is read before the rows of
-    ``hidden`` are asked for: EARLY says that the kernel before may still be computing them.
-    """
-    t = tl.program_id(1)
-    n, k, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, WIDTH), tl.arange(0, BK)
-    e = tl.load(indices + t * K + k, mask=k < K, other=-1).to(tl.int64)
-    kept = (e >= 0) & (e < n_experts)
-    w = tl.load(weights + t * K + k, mask=kept, other=0.0).to(tl.float32)
-    matrix = down + (e[None, :] * d + n[:, None])[:, :, None] * h + column[None, None, :]
-    values = hidden + (t * K + k).to(tl.int64)[:, None] * h + column[None, :]
-    rows = ((n < d)[:, None] & kept[None, :])[:, :, None]
-    block = tl.load(matrix, mask=rows & (column < h)[None, None, :], other=0.0)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-    total = tl.zeros((BN, WIDTH, BK), tl.float32)
-    for j in range(0, h, BK):
-        after = tl.load(matrix + j + BK, mask=rows & (column + j + BK < h)[None, None, :], other=0.0)
-        value = tl.load(values + j, mask=kept[:, None] & (column + j < h)[None, :], other=0.0).to(tl.float32)
-        total += block.to(tl.float32) * (value * w[:, None])[None, :, :]
-        block = after
-    y = tl.sum(tl.sum(total, 2), 1)
-    tl.store(out + t.to(tl.int64) * d + n, y.to(out.dtype.element_ty), mask=n < d)
 
 
 @jit
@@ -105,25 +47,40 @@ def rank_kernel(
 
 
 @jit
+def group_of(labels, starts, n_experts, LONE: tl.constexpr):
+    """The expert of a program, the first of its rows and their number; where LONE one row, or none."""
+    j = tl.program_id(1)
+    if LONE:
+        e = tl.load(labels + j).to(tl.int32)
+        start, count = j, ((e >= 0) & (e < n_experts)).to(tl.int32)
+    else:
+        e, start = j, tl.load(starts + j)
+        count = tl.load(starts + j + 1) - start
+    return e, start, count
+
+
+@jit
 def few_up_kernel(
-    x, rows, starts, gate_up, hidden, K, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
+    x, labels, rows, starts, gate_up, hidden, n_experts, K, d, h,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
-    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`.
+    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`, labels the indices.
     """
     if EARLY:
-        tl.extra.cuda.gdc_wait()
+        if not LONE:
+            tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, e = tl.program_id(0), tl.program_id(1)
-    start = tl.load(starts + e)
-    count = tl.load(starts + e + 1) - start
-    column = tl.arange(0, BK)
+    n, column = tl.program_id(0), tl.arange(0, BK)
+    e, start, count = group_of(labels, starts, n_experts, LONE)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
-        token = tl.load(rows + start + r, mask=inside, other=0) // K
+        token = tl.zeros((BT,), tl.int32)
+        if not LONE:
+            token = tl.load(rows + start + r, mask=inside, other=0) // K
         source = x + token.to(tl.int64)[None, :] * d + column[:, None]  # (BK, BT)
         g, u = tl.zeros((BN, BT), tl.float32), tl.zeros((BN, BT), tl.float32)
         for k in tl.range(0, d, BK, num_stages=STAGES):
@@ -137,18 +94,35 @@ def few_up_kernel(
 
 
 @jit
+def into_cache(matrix, first, width, ROWS: tl.constexpr, LINES: tl.constexpr):
+    """Ask for ROWS rows of 2 * width bytes, 128 bytes at a time, to be brought into the L2 cache."""
+    row, line = first + tl.arange(0, ROWS), tl.arange(0, LINES) * 64
+    there = matrix + row.to(tl.int64)[:, None] * width + tl.minimum(line, width - 1)[None, :]
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [there.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@jit
 def few_down_kernel(
-    hidden, starts, down, out, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
+    hidden, labels, starts, down, matrices, out, n_experts, d, h,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
+    EARLY: tl.constexpr, LINES: tl.constexpr,
 ):  # fmt: skip
-    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d)."""
+    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d).
+
+    down comes in blocks (1, BN, BK) of ``matrices`` (M, d, h). One token's experts are known before the kernel ahead
+    has ended: with LINES above zero, as many lines of 128 bytes of each row go into the cache meanwhile.
+    """
+    n, column = tl.program_id(0), tl.arange(0, BK)
     if EARLY:
+        if LONE and LINES > 0:
+            e = tl.load(labels + tl.program_id(1)).to(tl.int32)
+            if (e >= 0) & (e < n_experts):
+                into_cache(matrices + e.to(tl.int64) * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, e = tl.program_id(0), tl.program_id(1)
-    start = tl.load(starts + e)
-    count = tl.load(starts + e + 1) - start
-    column = tl.arange(0, BK)
+    e, start, count = group_of(labels, starts, n_experts, LONE)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -160,3 +134,24 @@ def few_down_kernel(
         line = n * BN + tl.arange(0, BN)
         there = out + (start + r).to(tl.int64)[None, :] * d + line[:, None]
         tl.store(there, total.to(out.dtype.element_ty), mask=inside[None, :] & (line < d)[:, None])
+
+
+@jit
+def gather_kernel(
+    rows, positions, weights, out, n_experts, d,
+    K: tl.constexpr, WIDTH: tl.constexpr, LONE: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order; where LONE positions are labels."""
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+    token = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), tl.float32)
+    for k in tl.static_range(K):
+        row = tl.load(positions + token * K + k).to(tl.int64)
+        if LONE:
+            row = tl.where((row >= 0) & (row < n_experts), k, -1)
+        value = tl.load(rows + row * d + column, mask=(column < d) & (row >= 0), other=0.0).to(tl.float32)
+        weight = tl.load(weights + token * K + k).to(tl.float32)
+        total += tl.where(row >= 0, value * weight, 0.0)
+    tl.store(out + token * d + column, total.to(out.dtype.element_ty), mask=column < d)
