@@ -7,7 +7,7 @@ import numpy as np
 from gatewise import theory
 from gatewise.arrays import Floats, Indices
 from gatewise.gates import KernelGate
-from gatewise.geometry import assignment_loss, boundary_regularity, oracle_kernel_gate, unit_cube
+from gatewise.geometry import assignment_loss, boundary_regularity, oracle_kernel_gate, RegionMap, unit_cube
 from gatewise.paper.verify.check import Check, CheckOutcome, gauss_nodes, held_out_ratio, slope
 
 KAPPA, RADIUS = 0.75, 0.3
@@ -104,15 +104,16 @@ def resolution(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     for M in counts:
         n = 4000 if quick else 30_000
         x = ((np.arange(n) + rng.uniform()) / n)[:, None]
-        built = oracle_kernel_gate(lambda X, M=M: _stripe(X, M), 1, float(M) ** -2, np.eye(M), KAPPA)
-        losses.append(assignment_loss(built.weights(x), _stripe(x, M)).value)
+        built = oracle_kernel_gate(_stripes(int(M)), 1, float(M) ** -2, np.eye(M), KAPPA)
+        losses.append(assignment_loss(built.weights(x), _stripes(int(M))(x)).value)
     rate, ratio = slope(counts, losses), held_out_ratio(losses, np.sqrt(np.log(counts)) / counts)
     figure = f"exponent in M {rate:.3f}; larger M {ratio:.2f} x law fitted on smaller M"
     return CheckOutcome(figure, abs(rate + 1) < 0.12 and ratio <= 1.05)
 
 
-def _stripe(X: Floats, M: int) -> Indices:
-    return np.minimum((X[:, 0] * M).astype(np.intp), M - 1)
+def _stripes(M: int) -> RegionMap:
+    """M stripes of equal width on [0, 1]."""
+    return lambda X: np.minimum((np.asarray(X)[:, 0] * M).astype(np.intp), M - 1)
 
 
 CHECKS = (
