@@ -76,7 +76,7 @@ def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: 
     """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
     hidden, out = x.new_empty(tokens * k, h), torch.empty_like(x)
-    if tokens == 1:
+    if tokens == 1 and takes_two_kernels(k, *down.shape):
         lone_up(x, indices, weights, gate_up, hidden, LONE.up)
         lone_down(hidden, indices, down, out, LONE.down)
         return out
@@ -91,6 +91,11 @@ def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: 
     return out
 
 
+def takes_two_kernels(k: int, n_experts: int, d: int, h: int) -> bool:
+    """Whether `lone_down` serves one token: eight experts of 16 bits, and weights in half precision that are cached."""
+    return k <= 8 and n_experts < 65535 and d >= LONE.down.rows and 2 * k * d * h <= CACHED
+
+
 def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden: Tensor, tiles: WeightTiles) -> None:
     """hidden (K, h) of one token: weight * silu(gate x) * (up x)."""
     d, (k, h) = x.shape[1], hidden.shape
@@ -103,10 +108,9 @@ def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden
 def lone_down(hidden: Tensor, indices: Tensor, down: Tensor, out: Tensor, tiles: WeightTiles) -> None:
     """out (1, d): the sum over the experts of one token of down hidden."""
     (k, h), (n_experts, d, _) = hidden.shape, down.shape
-    fits = k * d * h * down.element_size() <= CACHED and d >= tiles.rows
     lone_down_kernel[(triton.cdiv(d, tiles.rows),)](
         hidden, indices, blocks_of(down, [1, tiles.rows, tiles.depth]), down, out, n_experts, d, h,
-        k, tiles.rows, 16, tiles.depth, tiles.stages, EARLY, next_power_of_two(triton.cdiv(h, 64)) if fits else 0,
+        k, tiles.rows, 16, tiles.depth, tiles.stages, EARLY, next_power_of_two(triton.cdiv(h, 64)),
         num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 

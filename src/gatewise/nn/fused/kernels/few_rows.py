@@ -2,8 +2,8 @@
 
 Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
 expert, and a program multiplies a block of an expert's weights by all its tokens. For one token nothing is sorted,
-and two kernels suffice: LONE, and `lone_down_kernel`. EARLY kernels are launched while the one before them still runs,
-and wait for it where its results are needed.
+and two kernels suffice: LONE, and `lone_down_kernel`. EARLY kernels are launched while the one before them still
+runs, and wait for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -108,25 +108,33 @@ def lone_down_kernel(
     """out[n] = sum_k down_e[n] . hidden[k] for BN rows n and one token, K experts as one long product.
 
     down comes in blocks (1, BN, BK) of ``matrices`` (M, d, h). The experts are known before the kernel ahead has
-    ended: with LINES above zero, as many lines of 128 bytes of each of their rows go into the cache meanwhile. The
-    token is the first of BT columns; the others are zeros, as a product of matrices has no fewer.
+    ended: meanwhile their rows, LINES times 128 bytes each, go into the cache. Their numbers stay in registers, as a
+    load within the loop would hold the weights up. The token is the first of BT columns; the others are zeros, as a
+    product of matrices has no fewer.
     """
     n, column, steps = tl.program_id(0), tl.arange(0, BK), tl.cdiv(h, BK)
+    low, high = tl.full((), 0, tl.int64), tl.full((), 0, tl.int64)  # four experts of 16 bits each
+    for i in tl.static_range(K):
+        label = tl.load(labels + i).to(tl.int64)
+        kept = (label >= 0) & (label < n_experts)
+        if EARLY:
+            into_cache(matrices + tl.where(kept, label, 0) * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
+        label = tl.where(kept, label, 65535) << (16 * (i % 4))
+        if i < 4:
+            low = low | label
+        else:
+            high = high | label
     if EARLY:
-        for k in tl.static_range(K if LINES > 0 else 0):
-            ahead = tl.minimum(tl.maximum(tl.load(labels + k), 0), n_experts - 1).to(tl.int64)
-            into_cache(matrices + ahead * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
         tl.extra.cuda.gdc_wait()
     token = tl.arange(0, BT) == 0
     total = tl.zeros((BN, BT), tl.float32)
     for j in tl.range(0, K * steps, num_stages=STAGES):
         k, at = j // steps, (j % steps) * BK
-        e = tl.load(labels + k).to(tl.int32)
-        inside = (column + at < h) & (e >= 0) & (e < n_experts)
+        e = ((tl.where(k < 4, low, high) >> (16 * (k % 4))) & 65535).to(tl.int32)
+        inside = (column + at < h) & (e < n_experts)
         source = hidden + k * h + at + column[:, None] + tl.zeros((BK, BT), tl.int32)
         b = tl.load(source, mask=inside[:, None] & token[None, :], other=0.0)
-        e = tl.minimum(tl.maximum(e, 0), n_experts - 1)
-        total = tl.dot(down.load([e, n * BN, at]).reshape(BN, BK), b, total)
+        total = tl.dot(down.load([tl.minimum(e, n_experts - 1), n * BN, at]).reshape(BN, BK), b, total)
     line = n * BN + tl.arange(0, BN)
     tl.store(out + line, tl.sum(total, 1).to(out.dtype.element_ty), mask=line < d)
 
