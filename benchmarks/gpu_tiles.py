@@ -1,7 +1,7 @@
 """A search for the tiles of the kernels for few tokens, kernel by kernel: ``python -m benchmarks.gpu_tiles``.
 
 It prints for every kernel, shape and number of tokens the fastest tiles, as (rows, depth, warps, stages), and the
-time over that of reading the weights. `gatewise.nn.fused.few_tokens.TILES` holds what was chosen from it.
+time over that of reading the weights. `LONE` and `TILES` of `gatewise.nn.fused.few_tokens` are chosen from it.
 """
 
 import argparse
@@ -19,33 +19,28 @@ from benchmarks.gpu_tokens import experts, SHAPES, tokens
 from gatewise.nn.fused.autograd import fused
 from gatewise.nn.fused.few_tokens import (
     down_rows,
-    few,
-    lone,
+    forward,
+    LONE,
     lone_down,
     lone_up,
-    ranked,
-    TILES,
+    ordered,
     tokens_at_once,
     up_rows,
     WeightTiles,
 )
 
-LONE_UP = (
-    *((4, 1024, 4, 1), (4, 2048, 8, 1), (2, 2048, 4, 1), (8, 512, 4, 3), (8, 1024, 8, 3), (8, 512, 8, 3)),
-    *((16, 256, 4, 3), (16, 512, 8, 3), (16, 256, 4, 4), (8, 512, 4, 4), (4, 512, 4, 4)),
-)
+LONE_UP = ((64, 128, 4, 2), (64, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 256, 4, 4))
 LONE_DOWN = (
-    *((8, 1024, 4, 1), (16, 512, 4, 1), (16, 1024, 4, 1), (16, 1024, 8, 1), (32, 512, 8, 1), (32, 256, 4, 1)),
-    *((32, 512, 4, 1), (8, 2048, 8, 1), (8, 512, 4, 1), (64, 256, 8, 1)),
+    *((16, 256, 4, 4), (16, 256, 4, 6), (16, 256, 4, 8), (16, 256, 2, 8), (16, 512, 4, 4), (16, 512, 2, 4)),
+    *((16, 512, 4, 6), (32, 256, 4, 4), (16, 128, 4, 8)),
 )
-UP = (
-    *((64, 64, 4, 3), (64, 64, 4, 4), (64, 64, 4, 6), (64, 128, 4, 2), (64, 128, 4, 3), (64, 128, 4, 4)),
-    *((128, 64, 8, 3), (128, 64, 8, 4), (64, 256, 4, 2)),
+UP = ((64, 128, 4, 2), (64, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 256, 4, 4))
+LONE_DOWN = (
+    *((16, 256, 4, 4), (16, 256, 4, 6), (16, 256, 4, 8), (16, 512, 4, 3), (16, 512, 4, 5), (16, 512, 8, 4)),
+    *((16, 128, 4, 8), (16, 256, 2, 8), (32, 256, 4, 4), (32, 256, 8, 5)),
 )
-DOWN = (
-    *((64, 64, 4, 4), (64, 64, 4, 6), (64, 128, 4, 3), (64, 128, 4, 4), (64, 256, 4, 2), (128, 64, 4, 3)),
-    *((128, 64, 4, 4), (128, 64, 8, 6), (128, 128, 8, 3), (128, 128, 8, 4)),
-)
+UP = ((64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 8, 3), (128, 64, 8, 4))
+DOWN = ((64, 64, 4, 4), (64, 128, 4, 3), (64, 128, 4, 4), (128, 64, 4, 3), (128, 64, 8, 4), (128, 64, 8, 6))
 
 
 def try_all(job: Callable[[WeightTiles], None], choices: tuple[tuple[int, ...], ...]) -> dict[tuple[int, ...], float]:
@@ -61,17 +56,20 @@ def try_all(job: Callable[[WeightTiles], None], choices: tuple[tuple[int, ...], 
 
 
 def jobs(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> dict[str, Any]:
-    """The kernels for these tensors, each with the tiles to try."""
+    """The kernels for these tensors, each with the tiles to try; one token's second product after its first."""
     (n, k), (n_experts, d, h) = indices.shape, down.shape
-    hidden, rows, out = x.new_empty(n * k, h).normal_(), x.new_empty(n * k, d), torch.empty_like(x)
-    if n <= 2:
-        return {
-            "lone_up": (lambda t: lone_up(x, indices, gate_up, hidden, t), LONE_UP),
-            "lone_down": (lambda t: lone_down(hidden, indices, weights, down, out, t), LONE_DOWN),
-        }
-    order, at_once = ranked(indices, n_experts), tokens_at_once(n, k, n_experts)
+    hidden, rows = x.new_empty(n * k, h).normal_(), x.new_empty(n * k, d)
+
+    def pair(t: WeightTiles) -> None:
+        lone_up(x, indices, weights, gate_up, hidden, LONE.up)
+        lone_down(hidden, indices, down, rows, t)
+
+    if n == 1:
+        first: Callable[[WeightTiles], None] = lambda t: lone_up(x, indices, weights, gate_up, hidden, t)  # noqa: E731
+        return {"up": (first, LONE_UP), "up and down": (pair, LONE_DOWN)}
+    order, at_once = ordered(indices, n_experts), tokens_at_once(n, k, n_experts)
     return {
-        "up": (lambda t: up_rows(x, order, gate_up, hidden, k, at_once, t), UP),
+        "up": (lambda t: up_rows(x, order, gate_up, hidden, at_once, t), UP),
         "down": (lambda t: down_rows(hidden, order, down, rows, at_once, t), DOWN),
     }
 
@@ -88,12 +86,12 @@ def search(counts: list[int]) -> dict[str, Any]:
             x, indices, weights = tokens(n, d, n_experts, k)
             used = int(indices.unique().numel())
             for kernel, (job, choices) in jobs(x, indices, weights, *stacked).items():
-                floor = used * (2 if "up" in kernel else 1) * d * h * 2 / tb_s / 1e9
+                floor = used * {"up": 2, "down": 1, "up and down": 3}[kernel] * d * h * 2 / tb_s / 1e9
                 times = {str(tiles): ms / floor for tiles, ms in try_all(job, choices).items()}
                 result.append({"shape": shape, "tokens": n, "kernel": kernel, "floor_ms": floor, "over_floor": times})
                 best = list(times.items())[:4]
                 print(shape, n, kernel, f"{floor * 1000:.1f} us", *(f"{t}: {v:.2f}" for t, v in best), flush=True)
-        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 4, 8, 256, 512, 1024)]
+        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 256, 512)]
         del stacked
         torch.cuda.empty_cache()
     return {"bandwidth": found, "kernel_sources": kernel_sources(), "rows": result}
@@ -105,12 +103,10 @@ def whole(shape: str, n: int, stacked: tuple[Tensor, Tensor], tb_s: float) -> di
     x, indices, weights = tokens(n, d, n_experts, k)
     floor = int(indices.unique().numel()) * 6 * d * h / tb_s / 1e9
     paths: dict[str, Callable[[], Any]] = {
-        "few": lambda: few(x, indices, weights, *stacked, TILES),
+        "few": lambda: forward(x, indices, weights, *stacked),
         "fused": lambda: fused(x, indices, weights, *stacked, False),
         "plain": lambda: plain(x, indices, weights, *stacked),
     }
-    if n <= 8:
-        paths["lone"] = lambda: lone(x, indices, weights, *stacked, TILES)
     times = {}
     for name, job in paths.items():
         try:

@@ -28,7 +28,7 @@ def combine(rows: Tensor, plan: RowPlan, weights: Tensor | None) -> Tensor:
     out = rows.new_empty(tokens, d)
     width = min(next_power_of_two(d), 2048)
     combine_kernel[(tokens, triton.cdiv(d, width))](
-        rows, plan.positions, weights, out, d, k, weights is not None, width, False
+        rows, plan.positions, weights, out, d, k, weights is not None, width
     )
     return out
 

@@ -1,9 +1,9 @@
 """Kernels for few tokens: bound by reading the experts' weights, so that each weight should be read once.
 
-Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. The `lone` kernels serve one
-token or two: a program multiplies some rows of one expert's matrix by one vector. The `few` kernels serve up to some
-hundred: assignments are sorted by expert, and a program multiplies a block of an expert's weights by all its tokens.
-With EARLY a kernel is launched while the one before it still runs, and waits for it where its results are needed.
+Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
+expert, and a program multiplies a block of an expert's weights by all its tokens. For one token nothing is sorted,
+and two kernels suffice: LONE, and `lone_down_kernel`. EARLY kernels are launched while the one before them still
+runs, and wait for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -12,64 +12,6 @@ With EARLY a kernel is launched while the one before it still runs, and waits fo
 from __future__ import annotations
 
 from gatewise.nn.fused.backend import jit, tl
-
-
-@jit
-def lone_up_kernel(
-    x, indices, gate_up, hidden, d, h, n_experts,
-    K: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """hidden[i, n] = silu(gate_e[n] . x_t) * (up_e[n] . x_t) for BN rows n and one assignment i = t K + k."""
-    if EARLY:
-        tl.extra.cuda.gdc_launch_dependents()
-    i = tl.program_id(1)
-    e = tl.load(indices + i).to(tl.int64)
-    if (e >= 0) & (e < n_experts):
-        n, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BK)
-        token = x + (i // K).to(tl.int64) * d
-        gate = gate_up + (e * 2 * h + n)[:, None] * d + column[None, :]
-        up = gate + h.to(tl.int64) * d
-        g, u = tl.zeros((BN, BK), tl.float32), tl.zeros((BN, BK), tl.float32)
-        for k in tl.range(0, d, BK, num_stages=STAGES):
-            inside = column + k < d
-            both = (n < h)[:, None] & inside[None, :]
-            value = tl.load(token + k + column, mask=inside, other=0.0).to(tl.float32)[None, :]
-            g += tl.load(gate + k, mask=both, other=0.0).to(tl.float32) * value
-            u += tl.load(up + k, mask=both, other=0.0).to(tl.float32) * value
-        left, right = tl.sum(g, 1), tl.sum(u, 1)
-        value = (left / (1 + tl.exp(-left)) * right).to(hidden.dtype.element_ty)
-        tl.store(hidden + i.to(tl.int64) * h + n, value, mask=n < h)
-
-
-@jit
-def lone_down_kernel(
-    hidden, indices, weights, down, out, d, h, n_experts,
-    K: tl.constexpr, WIDTH: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """out[t, n] = sum_k weights[t, k] down_e[n] . hidden[t K + k] for BN rows n and one token t.
-
-    A block holds rows of all K experts, (BN, WIDTH, BK), WIDTH a power of two. The first is read before the rows of
-    ``hidden`` are asked for: EARLY says that the kernel before may still be computing them.
-    """
-    t = tl.program_id(1)
-    n, k, column = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, WIDTH), tl.arange(0, BK)
-    e = tl.load(indices + t * K + k, mask=k < K, other=-1).to(tl.int64)
-    kept = (e >= 0) & (e < n_experts)
-    w = tl.load(weights + t * K + k, mask=kept, other=0.0).to(tl.float32)
-    matrix = down + (e[None, :] * d + n[:, None])[:, :, None] * h + column[None, None, :]
-    values = hidden + (t * K + k).to(tl.int64)[:, None] * h + column[None, :]
-    rows = ((n < d)[:, None] & kept[None, :])[:, :, None]
-    block = tl.load(matrix, mask=rows & (column < h)[None, None, :], other=0.0)
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-    total = tl.zeros((BN, WIDTH, BK), tl.float32)
-    for j in range(0, h, BK):
-        after = tl.load(matrix + j + BK, mask=rows & (column + j + BK < h)[None, None, :], other=0.0)
-        value = tl.load(values + j, mask=kept[:, None] & (column + j < h)[None, :], other=0.0).to(tl.float32)
-        total += block.to(tl.float32) * (value * w[:, None])[None, :, :]
-        block = after
-    y = tl.sum(tl.sum(total, 2), 1)
-    tl.store(out + t.to(tl.int64) * d + n, y.to(out.dtype.element_ty), mask=n < d)
 
 
 @jit
@@ -106,34 +48,95 @@ def rank_kernel(
 
 @jit
 def few_up_kernel(
-    x, rows, starts, gate_up, hidden, K, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
+    x, labels, weights, rows, starts, gate_up, hidden, n_experts, K, d, h,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
-    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`.
+    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`. LONE rows are those
+    of the token's labels, times their weights.
     """
     if EARLY:
-        tl.extra.cuda.gdc_wait()
+        if not LONE:
+            tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, e = tl.program_id(0), tl.program_id(1)
-    start = tl.load(starts + e)
-    count = tl.load(starts + e + 1) - start
-    column = tl.arange(0, BK)
+    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    if LONE:
+        e = tl.load(labels + start).to(tl.int32)
+        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
+    else:
+        e = tl.program_id(1)
+        start = tl.load(starts + e)
+        count = tl.load(starts + e + 1) - start
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
-        token = tl.load(rows + start + r, mask=inside, other=0) // K
+        token = tl.zeros((BT,), tl.int32)
+        if not LONE:
+            token = tl.load(rows + start + r, mask=inside, other=0) // K
         source = x + token.to(tl.int64)[None, :] * d + column[:, None]  # (BK, BT)
         g, u = tl.zeros((BN, BT), tl.float32), tl.zeros((BN, BT), tl.float32)
         for k in tl.range(0, d, BK, num_stages=STAGES):
             b = tl.load(source + k, mask=inside[None, :] & (column + k < d)[:, None], other=0.0)
             g = tl.dot(gate_up.load([2 * e, n * BN, k]).reshape(BN, BK), b, g)
             u = tl.dot(gate_up.load([2 * e + 1, n * BN, k]).reshape(BN, BK), b, u)
-        value = (g / (1 + tl.exp(-g)) * u).to(hidden.dtype.element_ty)
+        value = g / (1 + tl.exp(-g)) * u
+        if LONE:
+            value *= tl.load(weights + start).to(tl.float32)
         line = n * BN + tl.arange(0, BN)
         there = hidden + (start + r).to(tl.int64)[None, :] * h + line[:, None]
-        tl.store(there, value, mask=inside[None, :] & (line < h)[:, None])
+        tl.store(there, value.to(hidden.dtype.element_ty), mask=inside[None, :] & (line < h)[:, None])
+
+
+@jit
+def into_cache(matrix, first, width, ROWS: tl.constexpr, LINES: tl.constexpr):
+    """Ask for ROWS rows of 2 * width bytes, 128 bytes at a time, to be brought into the L2 cache."""
+    row, line = first + tl.arange(0, ROWS), tl.arange(0, LINES) * 64
+    there = matrix + row.to(tl.int64)[:, None] * width + tl.minimum(line, width - 1)[None, :]
+    tl.inline_asm_elementwise(
+        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [there.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
+    )
+
+
+@jit
+def lone_down_kernel(
+    hidden, labels, down, matrices, out, n_experts, d, h,
+    K: tl.constexpr, BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
+    EARLY: tl.constexpr, LINES: tl.constexpr,
+):  # fmt: skip
+    """out[n] = sum_k down_e[n] . hidden[k] for BN rows n and one token, K experts as one long product.
+
+    down comes in blocks (1, BN, BK) of ``matrices`` (M, d, h). The experts are known before the kernel ahead has
+    ended: meanwhile their rows, LINES times 128 bytes each, go into the cache. Their numbers stay in registers, as a
+    load within the loop would hold the weights up. The token is the first of BT columns; the others are zeros, as a
+    product of matrices has no fewer.
+    """
+    n, column, steps = tl.program_id(0), tl.arange(0, BK), tl.cdiv(h, BK)
+    low, high = tl.full((), 0, tl.int64), tl.full((), 0, tl.int64)  # four experts of 16 bits each
+    for i in tl.static_range(K):
+        label = tl.load(labels + i).to(tl.int64)
+        kept = (label >= 0) & (label < n_experts)
+        if EARLY:
+            into_cache(matrices + tl.where(kept, label, 0) * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
+        label = tl.where(kept, label, 65535) << (16 * (i % 4))
+        if i < 4:
+            low = low | label
+        else:
+            high = high | label
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+    token = tl.arange(0, BT) == 0
+    total = tl.zeros((BN, BT), tl.float32)
+    for j in tl.range(0, K * steps, num_stages=STAGES):
+        k, at = j // steps, (j % steps) * BK
+        e = ((tl.where(k < 4, low, high) >> (16 * (k % 4))) & 65535).to(tl.int32)
+        inside = (column + at < h) & (e < n_experts)
+        source = hidden + k * h + at + column[:, None] + tl.zeros((BK, BT), tl.int32)
+        b = tl.load(source, mask=inside[:, None] & token[None, :], other=0.0)
+        total = tl.dot(down.load([tl.minimum(e, n_experts - 1), n * BN, at]).reshape(BN, BK), b, total)
+    line = n * BN + tl.arange(0, BN)
+    tl.store(out + line, tl.sum(total, 1).to(out.dtype.element_ty), mask=line < d)
 
 
 @jit
@@ -145,10 +148,9 @@ def few_down_kernel(
     if EARLY:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, e = tl.program_id(0), tl.program_id(1)
+    n, e, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
     start = tl.load(starts + e)
     count = tl.load(starts + e + 1) - start
-    column = tl.arange(0, BK)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -160,3 +162,19 @@ def few_down_kernel(
         line = n * BN + tl.arange(0, BN)
         there = out + (start + r).to(tl.int64)[None, :] * d + line[:, None]
         tl.store(there, total.to(out.dtype.element_ty), mask=inside[None, :] & (line < d)[:, None])
+
+
+@jit
+def gather_kernel(rows, positions, weights, out, d, K: tl.constexpr, WIDTH: tl.constexpr, EARLY: tl.constexpr):
+    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order: rows (T K, d) -> out (T, d)."""
+    if EARLY:
+        tl.extra.cuda.gdc_wait()
+    token = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    total = tl.zeros((WIDTH,), tl.float32)
+    for k in tl.static_range(K):
+        row = tl.load(positions + token * K + k).to(tl.int64)
+        value = tl.load(rows + row * d + column, mask=(column < d) & (row >= 0), other=0.0).to(tl.float32)
+        weight = tl.load(weights + token * K + k).to(tl.float32)
+        total += tl.where(row >= 0, value * weight, 0.0)
+    tl.store(out + token * d + column, total.to(out.dtype.element_ty), mask=column < d)

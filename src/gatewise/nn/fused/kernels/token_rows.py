@@ -36,16 +36,8 @@ def spread_kernel(
 
 
 @jit
-def combine_kernel(
-    rows, positions, weights, out, d,
-    K: tl.constexpr, WEIGHTED: tl.constexpr, WIDTH: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order: rows (R, d) -> out (T, d).
-
-    EARLY says that the kernel before may still be computing the rows.
-    """
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
+def combine_kernel(rows, positions, weights, out, d, K: tl.constexpr, WEIGHTED: tl.constexpr, WIDTH: tl.constexpr):
+    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order: rows (R, d) -> out (T, d)."""
     token = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     total = tl.zeros((WIDTH,), tl.float32)
