@@ -149,8 +149,7 @@ def _path(F: Floats, sample: PathSample, request: PathRequest, axes: Floats) -> 
     if not loss.slope(experts @ sample.reference).any():  # the reference is a stationary point already
         return path
     rows = _packed(request.features[used] @ axes, experts, linear[used], loss, weight)
-    point, width = make_point(len(rows.columns), M, q), rows.lines.shape[1]
-    pre = make_preconditioner(M, width, q)
+    point, pre, width = make_point(rows), make_preconditioner(rows), rows.width
     offset, x = np.log(sample.reference), np.zeros(M * width + q)
     total = float(weight.sum())
     for number in np.argsort(request.spreads, kind="stable"):
@@ -176,26 +175,31 @@ def _kind(loss: Loss) -> int:
 def _packed(features: Floats, experts: Floats, linear: Floats, loss: Loss, weight: Floats) -> PackedRows:
     """The rows in the layout of the kernel. The variance of a quadratic loss divides the weights."""
     n, p = features.shape
-    filled = -(-n // TILE) * TILE
+    filled, width = -(-n // TILE) * TILE, -(-p // WIDTH) * WIDTH
     target, variance = loss.quadratic() or (np.zeros(n), 1.0)
-    lines = np.zeros((filled, -(-p // WIDTH) * WIDTH))
+    lines = np.zeros((filled, width))
     lines[:n, :p] = features
     return PackedRows(
         columns=_tiles(features, 0.0),
-        lines=lines,
+        lines=lines.ravel(),
         experts=_tiles(experts, 1.0),
         linear=_tiles(linear, 0.0),
         weight=np.pad(weight / variance, (0, filled - n)),
         target=np.pad(target, (0, filled - n)),
+        n_tiles=filled // TILE,
+        n_experts=experts.shape[1],
+        n_features=p,
+        width=width,
+        n_linear=linear.shape[1],
     )
 
 
 def _tiles(columns: Floats, filling: float) -> Floats:
-    """(n, k) as (T, k, 64), with rows of ``filling`` at the end."""
+    """(n, k) as (T, k, 64), flat, with rows of ``filling`` at the end."""
     n, k = columns.shape
     rows = np.full((-(-n // TILE) * TILE, k), filling)
     rows[:n] = columns
-    return np.ascontiguousarray(rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1))
+    return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
 
 
 def _judge(loss: Loss, weight: Floats, point: GatePoint, numbers: Floats) -> None:
