@@ -202,6 +202,9 @@ def test_every_strong_expert_takes_text_and_missing_values_and_its_seed_fixes_it
     np.testing.assert_array_equal(first, second)
     assert mean_squared_error(y[120:], first) < y[120:].var()
     assert digest(dict(POOLS["strong"].make(X))[name]) == digest(dict(POOLS["strong"].make(X))[name])
-    matrix = scaled_inputs(["a", "b"], ["kind"]).fit_transform(X)
     core = dict(POOLS["strong"].core())[name]
-    assert mean_squared_error(y[120:], core.fit(matrix[:120], y[:120]).predict(matrix[120:])) < 1.2 * y[120:].var()
+    if name in ("lightgbm", "xgboost", "catboost"):  # the others are the same objects
+        matrix = scaled_inputs(["a", "b"], ["kind"]).fit_transform(X)
+        assert (
+            mean_squared_error(y[120:], core.fit(matrix[:120], y[:120]).predict(matrix[120:])) < 1.2 * y[120:].var()
+        )
