@@ -1,5 +1,7 @@
 """How the GPU benchmarks take time: a CUDA graph replayed after a flush of the caches; and the memory's bandwidth."""
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 from collections.abc import Callable

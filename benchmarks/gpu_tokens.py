@@ -105,7 +105,6 @@ def run() -> dict[str, Any]:
         torch.cuda.empty_cache()
     return {
         "dtype": "bfloat16",
-        "kernel_sources": kernel_sources(),
         "bandwidth": found,
         "overheads": overheads(),
         "rows": rows,
