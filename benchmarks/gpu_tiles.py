@@ -29,15 +29,10 @@ from gatewise.nn.fused.few_tokens import (
     WeightTiles,
 )
 
-LONE_UP = ((64, 128, 4, 2), (64, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 256, 4, 4))
+LONE_UP = ((64, 128, 4, 3), (64, 128, 4, 4), (64, 64, 4, 6), (32, 256, 4, 3), (64, 256, 4, 2), (64, 64, 4, 8))
 LONE_DOWN = (
-    *((16, 256, 4, 4), (16, 256, 4, 6), (16, 256, 4, 8), (16, 256, 2, 8), (16, 512, 4, 4), (16, 512, 2, 4)),
-    *((16, 512, 4, 6), (32, 256, 4, 4), (16, 128, 4, 8)),
-)
-UP = ((64, 128, 4, 2), (64, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 256, 4, 4))
-LONE_DOWN = (
-    *((16, 256, 4, 4), (16, 256, 4, 6), (16, 256, 4, 8), (16, 512, 4, 3), (16, 512, 4, 5), (16, 512, 8, 4)),
-    *((16, 128, 4, 8), (16, 256, 2, 8), (32, 256, 4, 4), (32, 256, 8, 5)),
+    *((64, 128, 4, 4), (64, 128, 4, 3), (64, 128, 4, 6), (128, 128, 4, 4), (32, 256, 4, 3), (64, 256, 4, 3)),
+    *((64, 64, 4, 6), (32, 128, 4, 4), (64, 256, 4, 2)),
 )
 UP = ((64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 8, 3), (128, 64, 8, 4))
 DOWN = ((64, 64, 4, 4), (64, 128, 4, 3), (64, 128, 4, 4), (128, 64, 4, 3), (128, 64, 8, 4), (128, 64, 8, 6))
@@ -61,11 +56,13 @@ def jobs(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Ten
     hidden, rows = x.new_empty(n * k, h).normal_(), x.new_empty(n * k, d)
 
     def pair(t: WeightTiles) -> None:
-        lone_up(x, indices, weights, gate_up, hidden, LONE.up)
-        lone_down(hidden, indices, down, rows, t)
+        tiles = LONE._replace(down=t)
+        lone_down(hidden, indices, down, lone_up(x, indices, weights, gate_up, hidden, tiles), rows, tiles)
+
+    def first(t: WeightTiles) -> None:
+        lone_up(x, indices, weights, gate_up, hidden, LONE._replace(up=t))
 
     if n == 1:
-        first: Callable[[WeightTiles], None] = lambda t: lone_up(x, indices, weights, gate_up, hidden, t)  # noqa: E731
         return {"up": (first, LONE_UP), "up and down": (pair, LONE_DOWN)}
     order, at_once = ordered(indices, n_experts), tokens_at_once(n, k, n_experts)
     return {
@@ -91,7 +88,7 @@ def search(counts: list[int]) -> dict[str, Any]:
                 result.append({"shape": shape, "tokens": n, "kernel": kernel, "floor_ms": floor, "over_floor": times})
                 best = list(times.items())[:4]
                 print(shape, n, kernel, f"{floor * 1000:.1f} us", *(f"{t}: {v:.2f}" for t, v in best), flush=True)
-        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 256, 512)]
+        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 4, 256, 512, 1024)]
         del stacked
         torch.cuda.empty_cache()
     return {"bandwidth": found, "kernel_sources": kernel_sources(), "rows": result}

@@ -6,17 +6,10 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused.backend import blocks_of, early, INTERPRETED, next_power_of_two, triton
-from gatewise.nn.fused.kernels.few_rows import (
-    few_down_kernel,
-    few_up_kernel,
-    gather_kernel,
-    lone_down_kernel,
-    rank_kernel,
-)
+from gatewise.nn.fused.kernels.few_rows import few_down_kernel, few_up_kernel, gather_kernel, rank_kernel
 
 EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
-CACHED = 40_000_000  # bytes of the second product's weights that the L2 cache can hold beside the rest
 
 
 class WeightTiles(NamedTuple):
@@ -35,7 +28,7 @@ class FewTiles(NamedTuple):
     down: WeightTiles
 
 
-LONE = FewTiles(up=WeightTiles(64, 128, 4, 3), down=WeightTiles(16, 256, 4, 6))  # one token
+LONE = FewTiles(up=WeightTiles(64, 128, 4, 4), down=WeightTiles(64, 128, 4, 4))  # one token
 TILES = {  # by the number of tokens that a program takes at once
     16: FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4)),
     32: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(64, 64, 4, 4)),
@@ -76,9 +69,9 @@ def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: 
     """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
     hidden, out = x.new_empty(tokens * k, h), torch.empty_like(x)
-    if tokens == 1 and takes_two_kernels(k, *down.shape):
-        lone_up(x, indices, weights, gate_up, hidden, LONE.up)
-        lone_down(hidden, indices, down, out, LONE.down)
+    if tokens == 1:
+        ended = lone_up(x, indices, weights, gate_up, hidden, LONE)
+        lone_down(hidden, indices, down, ended, out, LONE)
         return out
     rows, order = x.new_empty(tokens * k, d), ordered(indices, n_experts)
     at_once = tokens_at_once(tokens, k, n_experts)
@@ -91,27 +84,25 @@ def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: 
     return out
 
 
-def takes_two_kernels(k: int, n_experts: int, d: int, h: int) -> bool:
-    """Whether `lone_down` serves one token: eight experts of 16 bits, and weights in half precision that are cached."""
-    return k <= 8 and n_experts < 65535 and d >= LONE.down.rows and 2 * k * d * h <= CACHED
-
-
-def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden: Tensor, tiles: WeightTiles) -> None:
-    """hidden (K, h) of one token: weight * silu(gate x) * (up x)."""
-    d, (k, h) = x.shape[1], hidden.shape
-    few_up_kernel[(triton.cdiv(h, tiles.rows), k)](
-        x, indices, weights, indices, indices, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
-        hidden, len(gate_up), k, d, h, tiles.rows, 16, tiles.depth, tiles.stages, True, EARLY, num_warps=tiles.warps,
+def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden: Tensor, tiles: FewTiles) -> Tensor:
+    """hidden (K, h) of one token: weight * silu(gate x) * (up x); returns counters at zero for `lone_down`."""
+    d, (k, h), (bn, bk, warps, stages) = x.shape[1], hidden.shape, tiles.up
+    width = next_power_of_two(triton.cdiv(d, tiles.down.rows))
+    ended = torch.empty(width, dtype=torch.int32, device=x.device)
+    few_up_kernel[(triton.cdiv(h, bn), k)](
+        x, indices, weights, indices, indices, blocks_of(gate_up.view(-1, h, d), [1, bn, bk]), hidden, ended,
+        len(gate_up), k, d, h, bn, 16, bk, stages, True, EARLY, width, num_warps=warps,
     )  # fmt: skip
+    return ended
 
 
-def lone_down(hidden: Tensor, indices: Tensor, down: Tensor, out: Tensor, tiles: WeightTiles) -> None:
+def lone_down(hidden: Tensor, indices: Tensor, down: Tensor, ended: Tensor, out: Tensor, tiles: FewTiles) -> None:
     """out (1, d): the sum over the experts of one token of down hidden."""
-    (k, h), (n_experts, d, _) = hidden.shape, down.shape
-    lone_down_kernel[(triton.cdiv(d, tiles.rows),)](
-        hidden, indices, blocks_of(down, [1, tiles.rows, tiles.depth]), down, out, n_experts, d, h,
-        k, tiles.rows, 16, tiles.depth, tiles.stages, EARLY, next_power_of_two(triton.cdiv(h, 64)),
-        num_warps=tiles.warps, **early(EARLY),
+    (k, h), (n_experts, d, _), (bn, bk, warps, stages) = hidden.shape, down.shape, tiles.down
+    rows = torch.empty(k, d, dtype=torch.float32, device=out.device)
+    few_down_kernel[(triton.cdiv(d, bn), k)](
+        hidden, indices, indices, blocks_of(down, [1, bn, bk]), rows, ended, out, n_experts, d, h,
+        k, bn, 16, bk, stages, True, EARLY, num_warps=warps, **early(EARLY),
     )  # fmt: skip
 
 
@@ -120,7 +111,7 @@ def up_rows(x: Tensor, order: Order, gate_up: Tensor, hidden: Tensor, at_once: i
     d, h, (n_experts, k) = x.shape[1], hidden.shape[1], (len(gate_up), order.positions.shape[1])
     few_up_kernel[(triton.cdiv(h, tiles.rows), n_experts)](
         x, order.rows, x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
-        hidden, n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY,
+        hidden, order.rows, n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY, 1,
         num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
@@ -129,8 +120,9 @@ def down_rows(hidden: Tensor, order: Order, down: Tensor, rows: Tensor, at_once:
     """rows (T K, d) by expert: down hidden."""
     d, h = rows.shape[1], hidden.shape[1]
     few_down_kernel[(triton.cdiv(d, tiles.rows), len(down))](
-        hidden, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, d, h,
-        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
+        hidden, order.rows, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, order.rows, rows,
+        len(down), d, h, 1, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY,
+        num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
 """Kernels for few tokens: bound by reading the experts' weights, so that each weight should be read once.
 
 Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
-expert, and a program multiplies a block of an expert's weights by all its tokens. For one token nothing is sorted,
-and two kernels suffice: LONE, and `lone_down_kernel`. EARLY kernels are launched while the one before them still
-runs, and wait for it where its results are needed.
+expert, and a program multiplies a block of an expert's weights by all its tokens. LONE is one token: nothing is
+sorted, row k is its k-th expert's, and the program that ends last adds the K rows up, in order. EARLY kernels are
+launched while the one before them still runs, and wait for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -48,14 +48,14 @@ def rank_kernel(
 
 @jit
 def few_up_kernel(
-    x, labels, weights, rows, starts, gate_up, hidden, n_experts, K, d, h,
+    x, labels, weights, rows, starts, gate_up, hidden, ended, n_experts, K, d, h,
     BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
-    EARLY: tl.constexpr,
+    EARLY: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
     gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`. LONE rows are those
-    of the token's labels, times their weights.
+    of the token's labels, times their weights; WIDTH counters of programs that ``ended`` start at zero for the next.
     """
     if EARLY:
         if not LONE:
@@ -65,6 +65,8 @@ def few_up_kernel(
     if LONE:
         e = tl.load(labels + start).to(tl.int32)
         count = ((e >= 0) & (e < n_experts)).to(tl.int32)
+        if (n == 0) & (start == 0):
+            tl.store(ended + tl.arange(0, WIDTH), tl.zeros((WIDTH,), tl.int32))
     else:
         e = tl.program_id(1)
         start = tl.load(starts + e)
@@ -90,67 +92,27 @@ def few_up_kernel(
 
 
 @jit
-def into_cache(matrix, first, width, ROWS: tl.constexpr, LINES: tl.constexpr):
-    """Ask for ROWS rows of 2 * width bytes, 128 bytes at a time, to be brought into the L2 cache."""
-    row, line = first + tl.arange(0, ROWS), tl.arange(0, LINES) * 64
-    there = matrix + row.to(tl.int64)[:, None] * width + tl.minimum(line, width - 1)[None, :]
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [there.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
-    )
-
-
-@jit
-def lone_down_kernel(
-    hidden, labels, down, matrices, out, n_experts, d, h,
-    K: tl.constexpr, BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr,
-    EARLY: tl.constexpr, LINES: tl.constexpr,
-):  # fmt: skip
-    """out[n] = sum_k down_e[n] . hidden[k] for BN rows n and one token, K experts as one long product.
-
-    down comes in blocks (1, BN, BK) of ``matrices`` (M, d, h). The experts are known before the kernel ahead has
-    ended: meanwhile their rows, LINES times 128 bytes each, go into the cache. Their numbers stay in registers, as a
-    load within the loop would hold the weights up. The token is the first of BT columns; the others are zeros, as a
-    product of matrices has no fewer.
-    """
-    n, column, steps = tl.program_id(0), tl.arange(0, BK), tl.cdiv(h, BK)
-    low, high = tl.full((), 0, tl.int64), tl.full((), 0, tl.int64)  # four experts of 16 bits each
-    for i in tl.static_range(K):
-        label = tl.load(labels + i).to(tl.int64)
-        kept = (label >= 0) & (label < n_experts)
-        if EARLY:
-            into_cache(matrices + tl.where(kept, label, 0) * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
-        label = tl.where(kept, label, 65535) << (16 * (i % 4))
-        if i < 4:
-            low = low | label
-        else:
-            high = high | label
-    if EARLY:
-        tl.extra.cuda.gdc_wait()
-    token = tl.arange(0, BT) == 0
-    total = tl.zeros((BN, BT), tl.float32)
-    for j in tl.range(0, K * steps, num_stages=STAGES):
-        k, at = j // steps, (j % steps) * BK
-        e = ((tl.where(k < 4, low, high) >> (16 * (k % 4))) & 65535).to(tl.int32)
-        inside = (column + at < h) & (e < n_experts)
-        source = hidden + k * h + at + column[:, None] + tl.zeros((BK, BT), tl.int32)
-        b = tl.load(source, mask=inside[:, None] & token[None, :], other=0.0)
-        total = tl.dot(down.load([tl.minimum(e, n_experts - 1), n * BN, at]).reshape(BN, BK), b, total)
-    line = n * BN + tl.arange(0, BN)
-    tl.store(out + line, tl.sum(total, 1).to(out.dtype.element_ty), mask=line < d)
-
-
-@jit
 def few_down_kernel(
-    hidden, starts, down, out, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
+    hidden, labels, starts, down, out, ended, y, n_experts, d, h,
+    K: tl.constexpr, BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
-    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d)."""
+    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d).
+
+    LONE: the last of the K programs of the same rows of y (1, d) writes the sum of their results there.
+    """
     if EARLY:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, e, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
-    start = tl.load(starts + e)
-    count = tl.load(starts + e + 1) - start
+    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    if LONE:
+        e = tl.load(labels + start).to(tl.int32)
+        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
+    else:
+        e = tl.program_id(1)
+        start = tl.load(starts + e)
+        count = tl.load(starts + e + 1) - start
+    line = n * BN + tl.arange(0, BN)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -159,9 +121,17 @@ def few_down_kernel(
         for k in tl.range(0, h, BK, num_stages=STAGES):
             b = tl.load(source + k, mask=inside[None, :] & (column + k < h)[:, None], other=0.0)
             total = tl.dot(down.load([e, n * BN, k]).reshape(BN, BK), b, total)
-        line = n * BN + tl.arange(0, BN)
         there = out + (start + r).to(tl.int64)[None, :] * d + line[:, None]
         tl.store(there, total.to(out.dtype.element_ty), mask=inside[None, :] & (line < d)[:, None])
+    if LONE:
+        tl.debug_barrier()  # all threads of this program have stored
+        if tl.atomic_add(ended + n, 1, sem="acq_rel") == K - 1:
+            whole = tl.zeros((BN,), tl.float32)
+            for i in tl.static_range(K):
+                label = tl.load(labels + i).to(tl.int32)
+                kept = (line < d) & (label >= 0) & (label < n_experts)
+                whole += tl.load(out + i * d + line, mask=kept, other=0.0, volatile=True).to(tl.float32)
+            tl.store(y + line, whole.to(y.dtype.element_ty), mask=line < d)
 
 
 @jit
