@@ -8,17 +8,14 @@ uniform at random. A graph of one layer also pays for its own start, some micros
 ``python -m benchmarks.gpu_tokens``. It is not part of ``make bench``.
 """
 
-import argparse
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks import timing
-from benchmarks.gpu_clock import bandwidth, graph_ms, kernel_sources, overheads, versions
+from benchmarks.gpu_clock import bandwidth, graph_ms, measured, overheads
 from benchmarks.gpu_rivals import dense_products, one_by_one, plain
-from gatewise.nn.fused import can_fuse, fused_swiglu
+from gatewise.nn.fused import fused_swiglu
 
 TOKENS = (1, 8, 64, 256, 1024, 16_384)
 SHAPES = {  # d, h, M, K
@@ -108,7 +105,6 @@ def run() -> dict[str, Any]:
         torch.cuda.empty_cache()
     return {
         "dtype": "bfloat16",
-        "kernel_sources": kernel_sources(),
         "bandwidth": found,
         "overheads": overheads(),
         "rows": rows,
@@ -116,12 +112,7 @@ def run() -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=timing.RESULTS, help="the folder of the JSON file")
-    timing.RESULTS = parser.parse_args().out
-    if not torch.cuda.is_available() or not can_fuse(*(torch.ones(16, 16).bfloat16().cuda() for _ in range(2))):
-        raise SystemExit("gpu_tokens needs an NVIDIA GPU of compute capability 9.0 and Triton; there is none here")
-    timing.save("gpu_tokens", versions() | run())
+    measured("gpu_tokens", run)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.fused.backend import blocks_of, early, INTERPRETED, next_power_of_two, triton
-from gatewise.nn.fused.kernels.few_rows import (
-    few_down_kernel,
-    few_up_kernel,
-    gather_kernel,
-    rank_kernel,
-)
+from gatewise.nn.fused.kernels.few_rows import few_down_kernel, few_up_kernel, gather_kernel, rank_kernel
 
 EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
@@ -33,7 +28,7 @@ class FewTiles(NamedTuple):
     down: WeightTiles
 
 
-LONE = FewTiles(up=WeightTiles(64, 128, 4, 3), down=WeightTiles(64, 128, 4, 4))  # one token
+LONE = FewTiles(up=WeightTiles(64, 128, 4, 4), down=WeightTiles(64, 128, 4, 4))  # one token
 TILES = {  # by the number of tokens that a program takes at once
     16: FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4)),
     32: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(64, 64, 4, 4)),
