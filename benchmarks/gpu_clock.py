@@ -1,5 +1,8 @@
 """How the GPU benchmarks take time: a CUDA graph replayed after a flush of the caches; and the memory's bandwidth."""
 
+from __future__ import annotations
+
+import argparse
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +12,8 @@ import torch
 from torch import Tensor
 
 import gatewise.nn.fused
+from benchmarks import timing
+from gatewise.nn.fused import can_fuse
 from gatewise.nn.fused.backend import jit, tl, triton
 
 CHUNK = 16_384
@@ -82,6 +87,16 @@ def overheads() -> dict[str, float]:
         "one_kernel_us": 1000 * graph_ms(lambda: read_kernel[(1,)](source, out, CHUNK)),
         "read_100_mb_us": 1000 * few,
     }
+
+
+def measured(name: str, run: Callable[[], dict[str, Any]]) -> None:
+    """Run a benchmark where there is a GPU for it, and write its JSON file into the folder that ``--out`` names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=timing.RESULTS, help="the folder of the JSON file")
+    timing.RESULTS = parser.parse_args().out
+    if not torch.cuda.is_available() or not can_fuse(*(torch.ones(16, 16).bfloat16().cuda() for _ in range(2))):
+        raise SystemExit(f"{name} needs an NVIDIA GPU of compute capability 9.0 and Triton; there is none here")
+    timing.save(name, versions() | {"kernel_sources": kernel_sources()} | run())
 
 
 def versions() -> dict[str, str]:

@@ -17,15 +17,22 @@ from benchmarks.gpu_clock import bandwidth, graph_ms, kernel_sources, overheads
 from benchmarks.gpu_rivals import plain
 from benchmarks.gpu_tokens import experts, SHAPES, tokens
 from gatewise.nn.fused.autograd import fused
-from gatewise.nn.fused.few_tokens import down_rows, forward, LONE, ordered, tokens_at_once, up_rows, WeightTiles
-
-LONE_UP = (
-    *((64, 128, 4, 2), (64, 128, 4, 3), (32, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 128, 4, 4)),
-    *((16, 256, 4, 3), (16, 256, 4, 4), (32, 64, 4, 6), (16, 512, 4, 2)),
+from gatewise.nn.fused.few_tokens import (
+    down_rows,
+    forward,
+    LONE,
+    lone_down,
+    lone_up,
+    ordered,
+    tokens_at_once,
+    up_rows,
+    WeightTiles,
 )
+
+LONE_UP = ((64, 128, 4, 3), (64, 128, 4, 4), (64, 64, 4, 6), (32, 256, 4, 3), (64, 256, 4, 2), (64, 64, 4, 8))
 LONE_DOWN = (
-    *((64, 128, 4, 4), (64, 128, 4, 3), (32, 128, 4, 3), (32, 128, 4, 4), (32, 256, 4, 3), (16, 128, 4, 4)),
-    *((16, 256, 4, 4), (16, 512, 4, 2), (32, 64, 4, 6), (32, 512, 4, 2)),
+    *((64, 128, 4, 4), (64, 128, 4, 3), (64, 128, 4, 6), (128, 128, 4, 4), (32, 256, 4, 3), (64, 256, 4, 3)),
+    *((64, 64, 4, 6), (32, 128, 4, 4), (64, 256, 4, 2)),
 )
 UP = ((64, 64, 4, 3), (64, 128, 4, 2), (64, 128, 4, 3), (128, 64, 8, 3), (128, 64, 8, 4))
 DOWN = ((64, 64, 4, 4), (64, 128, 4, 3), (64, 128, 4, 4), (128, 64, 4, 3), (128, 64, 8, 4), (128, 64, 8, 6))
@@ -43,21 +50,25 @@ def try_all(job: Callable[[WeightTiles], None], choices: tuple[tuple[int, ...], 
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def jobs(x: Tensor, indices: Tensor, gate_up: Tensor, down: Tensor) -> dict[str, Any]:
-    """The kernels for these tensors, each with the tiles to try; one token's with those of the whole layer."""
+def jobs(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> dict[str, Any]:
+    """The kernels for these tensors, each with the tiles to try; one token's second product after its first."""
     (n, k), (n_experts, d, h) = indices.shape, down.shape
     hidden, rows = x.new_empty(n * k, h).normal_(), x.new_empty(n * k, d)
-    order, at_once = ordered(indices, n_experts), tokens_at_once(n, k, n_experts)
-    both = (LONE_UP, LONE_DOWN) if order.is_lone else (UP, DOWN)
 
     def pair(t: WeightTiles) -> None:
-        up_rows(x, order, gate_up, hidden, at_once, LONE.up)
-        down_rows(hidden, order, down, rows, at_once, t)
+        tiles = LONE._replace(down=t)
+        lone_down(hidden, indices, down, lone_up(x, indices, weights, gate_up, hidden, tiles), rows, tiles)
 
-    found = {"up": (lambda t: up_rows(x, order, gate_up, hidden, at_once, t), both[0])}
-    if order.is_lone:
-        return found | {"up and down": (pair, both[1])}
-    return found | {"down": (lambda t: down_rows(hidden, order, down, rows, at_once, t), both[1])}
+    def first(t: WeightTiles) -> None:
+        lone_up(x, indices, weights, gate_up, hidden, LONE._replace(up=t))
+
+    if n == 1:
+        return {"up": (first, LONE_UP), "up and down": (pair, LONE_DOWN)}
+    order, at_once = ordered(indices, n_experts), tokens_at_once(n, k, n_experts)
+    return {
+        "up": (lambda t: up_rows(x, order, gate_up, hidden, at_once, t), UP),
+        "down": (lambda t: down_rows(hidden, order, down, rows, at_once, t), DOWN),
+    }
 
 
 @torch.no_grad()
@@ -69,15 +80,15 @@ def search(counts: list[int]) -> dict[str, Any]:
     for shape, (d, h, n_experts, k) in SHAPES.items():
         stacked = experts(d, h, n_experts)
         for n in counts:
-            x, indices, _ = tokens(n, d, n_experts, k)
+            x, indices, weights = tokens(n, d, n_experts, k)
             used = int(indices.unique().numel())
-            for kernel, (job, choices) in jobs(x, indices, *stacked).items():
+            for kernel, (job, choices) in jobs(x, indices, weights, *stacked).items():
                 floor = used * {"up": 2, "down": 1, "up and down": 3}[kernel] * d * h * 2 / tb_s / 1e9
                 times = {str(tiles): ms / floor for tiles, ms in try_all(job, choices).items()}
                 result.append({"shape": shape, "tokens": n, "kernel": kernel, "floor_ms": floor, "over_floor": times})
                 best = list(times.items())[:4]
                 print(shape, n, kernel, f"{floor * 1000:.1f} us", *(f"{t}: {v:.2f}" for t, v in best), flush=True)
-        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 4, 8, 256, 512, 1024)]
+        result += [whole(shape, n, stacked, tb_s) for n in (1, 2, 4, 256, 512, 1024)]
         del stacked
         torch.cuda.empty_cache()
     return {"bandwidth": found, "kernel_sources": kernel_sources(), "rows": result}

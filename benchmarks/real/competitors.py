@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from benchmarks.real.dynamic import DynamicSelection
 from benchmarks.real.facts import router_facts
@@ -88,6 +88,13 @@ def _stack_on_inputs(contest: Contest, make_final: Callable[[int], Any]) -> Stac
     return StackingRegressor(contest.experts, final, cv=contest.folds, passthrough=True)
 
 
+def _ridge_stack(contest: Contest) -> StackingRegressor:
+    """A linear stack; its penalties are in standard deviations, so that units do not matter."""
+    line = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
+    final = TransformedTargetRegressor(line, transformer=StandardScaler())
+    return StackingRegressor(contest.experts, final, cv=contest.folds)
+
+
 def _encoder(contest: Contest) -> ColumnTransformer:
     return scaled_inputs(numeric_columns(contest.X), text_columns(contest.X))
 
@@ -108,7 +115,7 @@ RIVALS: tuple[Competitor, ...] = (
     Competitor("best single", lambda contest: WeightedExperts(contest.experts, best_single, contest.folds)),
     Competitor("mean", lambda contest: VotingRegressor(contest.experts)),
     Competitor(STACK, lambda contest: WeightedExperts(contest.experts, simplex, contest.folds)),
-    Competitor("ridge stack", lambda contest: StackingRegressor(contest.experts, RidgeCV(), cv=contest.folds)),
+    Competitor("ridge stack", _ridge_stack, version=2),
     Competitor("forest stack", lambda contest: _stack_on_inputs(contest, lambda _text: forest())),
     Competitor("boosted stack", lambda contest: _stack_on_inputs(contest, boosting)),
     Competitor("greedy", lambda contest: WeightedExperts(contest.experts, greedy, contest.folds)),

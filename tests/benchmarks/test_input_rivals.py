@@ -1,5 +1,7 @@
 """The rivals whose weights depend on the inputs, and the strong pool, against slow versions of themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -182,6 +184,7 @@ def test_a_second_level_sees_out_of_fold_forecasts_and_refitted_experts(local):
 def test_pools_are_found_by_name():
     assert list(POOLS) == ["default", "strong"]
     assert find_pool("default").versions[0].startswith("scikit-learn 1.")
+    assert replace(find_pool("default"), revision=2).versions[1:] == ("revision 2",)
     with pytest.raises(ValueError, match=r"pool must be one of default, strong, not 'weak'"):
         find_pool("weak")
 
@@ -202,6 +205,9 @@ def test_every_strong_expert_takes_text_and_missing_values_and_its_seed_fixes_it
     np.testing.assert_array_equal(first, second)
     assert mean_squared_error(y[120:], first) < y[120:].var()
     assert digest(dict(POOLS["strong"].make(X))[name]) == digest(dict(POOLS["strong"].make(X))[name])
-    matrix = scaled_inputs(["a", "b"], ["kind"]).fit_transform(X)
     core = dict(POOLS["strong"].core())[name]
-    assert mean_squared_error(y[120:], core.fit(matrix[:120], y[:120]).predict(matrix[120:])) < 1.2 * y[120:].var()
+    if name in ("lightgbm", "xgboost", "catboost"):  # the others are the same objects
+        matrix = scaled_inputs(["a", "b"], ["kind"]).fit_transform(X)
+        assert (
+            mean_squared_error(y[120:], core.fit(matrix[:120], y[:120]).predict(matrix[120:])) < 1.2 * y[120:].var()
+        )

@@ -163,6 +163,19 @@ def test_every_competitor_takes_text_and_missing_values_and_a_seed_fixes_it(comp
     assert mean_squared_error(y_new, first) < y_new.var()  # better than the mean
 
 
+@pytest.mark.parametrize(
+    "name", ["best single", "mean", "simplex stack", "ridge stack", "greedy", "feature-weighted", "neural ensembler"]
+)
+def test_units_of_the_response_do_not_matter(name, rows):
+    X, X_new, y, _ = rows
+    X, X_new = X[["a"]], X_new[["a"]]
+    (rival,) = find_competitors([name])
+    experts = [("line", LinearRegression()), ("knn", KNeighborsRegressor())]
+    plain = rival.build(Contest(experts, X, y, 0)).fit(X, y).predict(X_new)
+    small = rival.build(Contest(experts, X, 1e-3 * y, 0)).fit(X, 1e-3 * y).predict(X_new)
+    np.testing.assert_allclose(1e3 * small, plain, rtol=1e-6, atol=1e-6)
+
+
 def test_competitors_are_found_by_name():
     assert [one.name for one in find_competitors(["greedy", "mean"])] == ["mean", "greedy"]
     assert find_competitors(None) == COMPETITORS

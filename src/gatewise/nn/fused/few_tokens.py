@@ -1,4 +1,4 @@
-"""The layer for few tokens without a gradient, as in decoding: three kernels for one token, four for more."""
+"""The layer for few tokens without a gradient, as in decoding: two kernels for one token, four for more."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from gatewise.nn.fused.kernels.few_rows import few_down_kernel, few_up_kernel, g
 
 EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
-CACHED = 40_000_000  # bytes of the second product's weights that the L2 cache can hold beside the rest
 
 
 class WeightTiles(NamedTuple):
@@ -29,7 +28,7 @@ class FewTiles(NamedTuple):
     down: WeightTiles
 
 
-LONE = FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4))  # one token
+LONE = FewTiles(up=WeightTiles(64, 128, 4, 4), down=WeightTiles(64, 128, 4, 4))  # one token
 TILES = {  # by the number of tokens that a program takes at once
     16: FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4)),
     32: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(64, 64, 4, 4)),
@@ -39,38 +38,22 @@ TILES = {  # by the number of tokens that a program takes at once
 
 
 class Order(NamedTuple):
-    """The assignments by expert: labels, positions (T, K), rows (T K,), starts (M + 1,), as `rank_kernel` has them.
+    """The assignments by expert: positions (T, K), rows (T K,), starts (M + 1,), as `rank_kernel` has them."""
 
-    One token needs no order: its positions, rows and starts are its labels, which nobody reads as such.
-    """
-
-    labels: Tensor
     positions: Tensor
     rows: Tensor
     starts: Tensor
-    n_experts: int
-
-    @property
-    def is_lone(self) -> bool:
-        return len(self.labels) == 1
-
-    @property
-    def groups(self) -> int:
-        """Programs that share a block of rows: one for each expert, or for each assignment of one token."""
-        return self.labels.shape[1] if self.is_lone else self.n_experts
 
 
 def ordered(indices: Tensor, n_experts: int) -> Order:
-    """The order of few assignments by expert, in one kernel, or none for one token."""
-    if len(indices) == 1:
-        return Order(indices, indices, indices, indices, n_experts)
+    """The order of few assignments by expert, in one kernel."""
     n, lines = indices.numel(), 16
     positions = torch.empty(indices.shape, dtype=torch.int32, device=indices.device)
     rows, starts = positions.new_empty(n), positions.new_empty(n_experts + 1)
     grid = (triton.cdiv(n, lines) + triton.cdiv(n_experts + 1, lines),)
     width = min(next_power_of_two(n), 256)
     rank_kernel[grid](indices, positions, rows, starts, n, n_experts, lines, width, EARLY)
-    return Order(indices, positions, rows, starts, n_experts)
+    return Order(positions, rows, starts)
 
 
 def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
@@ -83,39 +66,62 @@ def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
 
 
 def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
-    """As `gatewise.nn.fused.fused_swiglu`, without a gradient: an expert reads its weights once, for all its tokens."""
+    """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
-    at_once, order = tokens_at_once(tokens, k, n_experts), ordered(indices, n_experts)
-    tiles = LONE if order.is_lone else TILES[at_once]
-    hidden, rows, out = x.new_empty(tokens * k, h), x.new_empty(tokens * k, d), torch.empty_like(x)
-    up_rows(x, order, gate_up, hidden, at_once, tiles.up)
-    down_rows(hidden, order, down, rows, at_once, tiles.down)
+    hidden, out = x.new_empty(tokens * k, h), torch.empty_like(x)
+    if tokens == 1:
+        ended = lone_up(x, indices, weights, gate_up, hidden, LONE)
+        lone_down(hidden, indices, down, ended, out, LONE)
+        return out
+    rows, order = x.new_empty(tokens * k, d), ordered(indices, n_experts)
+    at_once = tokens_at_once(tokens, k, n_experts)
+    up_rows(x, order, gate_up, hidden, at_once, TILES[at_once].up)
+    down_rows(hidden, order, down, rows, at_once, TILES[at_once].down)
     width = min(next_power_of_two(d), 1024)
     gather_kernel[(tokens, triton.cdiv(d, width))](
-        rows, order.positions, weights, out, n_experts, d, k, width, order.is_lone, EARLY, **early(EARLY)
+        rows, order.positions, weights, out, d, k, width, EARLY, **early(EARLY)
     )
     return out
 
 
+def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden: Tensor, tiles: FewTiles) -> Tensor:
+    """hidden (K, h) of one token: weight * silu(gate x) * (up x); returns counters at zero for `lone_down`."""
+    d, (k, h), (bn, bk, warps, stages) = x.shape[1], hidden.shape, tiles.up
+    width = next_power_of_two(triton.cdiv(d, tiles.down.rows))
+    ended = torch.empty(width, dtype=torch.int32, device=x.device)
+    few_up_kernel[(triton.cdiv(h, bn), k)](
+        x, indices, weights, indices, indices, blocks_of(gate_up.view(-1, h, d), [1, bn, bk]), hidden, ended,
+        len(gate_up), k, d, h, bn, 16, bk, stages, True, EARLY, width, num_warps=warps,
+    )  # fmt: skip
+    return ended
+
+
+def lone_down(hidden: Tensor, indices: Tensor, down: Tensor, ended: Tensor, out: Tensor, tiles: FewTiles) -> None:
+    """out (1, d): the sum over the experts of one token of down hidden."""
+    (k, h), (n_experts, d, _), (bn, bk, warps, stages) = hidden.shape, down.shape, tiles.down
+    rows = torch.empty(k, d, dtype=torch.float32, device=out.device)
+    few_down_kernel[(triton.cdiv(d, bn), k)](
+        hidden, indices, indices, blocks_of(down, [1, bn, bk]), rows, ended, out, n_experts, d, h,
+        k, bn, 16, bk, stages, True, EARLY, num_warps=warps, **early(EARLY),
+    )  # fmt: skip
+
+
 def up_rows(x: Tensor, order: Order, gate_up: Tensor, hidden: Tensor, at_once: int, tiles: WeightTiles) -> None:
     """hidden (T K, h) by expert: silu(gate x) * (up x)."""
-    d, h, k = x.shape[1], hidden.shape[1], order.labels.shape[1]
-    first = EARLY and not order.is_lone
-    few_up_kernel[(triton.cdiv(h, tiles.rows), order.groups)](
-        x, order.labels, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
-        hidden, order.n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, order.is_lone, EARLY,
-        num_warps=tiles.warps, **early(first),
+    d, h, (n_experts, k) = x.shape[1], hidden.shape[1], (len(gate_up), order.positions.shape[1])
+    few_up_kernel[(triton.cdiv(h, tiles.rows), n_experts)](
+        x, order.rows, x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
+        hidden, order.rows, n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY, 1,
+        num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 
 def down_rows(hidden: Tensor, order: Order, down: Tensor, rows: Tensor, at_once: int, tiles: WeightTiles) -> None:
     """rows (T K, d) by expert: down hidden."""
     d, h = rows.shape[1], hidden.shape[1]
-    fits = len(hidden) * d * h * down.element_size() <= CACHED and d >= tiles.rows
-    lines = next_power_of_two(triton.cdiv(h, 64)) if order.is_lone and fits else 0
-    few_down_kernel[(triton.cdiv(d, tiles.rows), order.groups)](
-        hidden, order.labels, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), down, rows,
-        order.n_experts, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, order.is_lone, EARLY, lines,
+    few_down_kernel[(triton.cdiv(d, tiles.rows), len(down))](
+        hidden, order.rows, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, order.rows, rows,
+        len(down), d, h, 1, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY,
         num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 

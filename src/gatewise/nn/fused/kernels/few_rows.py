@@ -1,9 +1,9 @@
 """Kernels for few tokens: bound by reading the experts' weights, so that each weight should be read once.
 
 Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
-expert, and a program multiplies a block of an expert's weights by all its tokens. LONE is one token: its assignments
-stay in their places, and nothing is sorted. EARLY kernels are launched while the one before them still runs, and wait
-for it where its results are needed.
+expert, and a program multiplies a block of an expert's weights by all its tokens. LONE is one token: nothing is
+sorted, row k is its k-th expert's, and the program that ends last adds the K rows up, in order. EARLY kernels are
+launched while the one before them still runs, and wait for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -47,34 +47,30 @@ def rank_kernel(
 
 
 @jit
-def group_of(labels, starts, n_experts, LONE: tl.constexpr):
-    """The expert of a program, the first of its rows and their number; where LONE one row, or none."""
-    j = tl.program_id(1)
-    if LONE:
-        e = tl.load(labels + j).to(tl.int32)
-        start, count = j, ((e >= 0) & (e < n_experts)).to(tl.int32)
-    else:
-        e, start = j, tl.load(starts + j)
-        count = tl.load(starts + j + 1) - start
-    return e, start, count
-
-
-@jit
 def few_up_kernel(
-    x, labels, rows, starts, gate_up, hidden, n_experts, K, d, h,
+    x, labels, weights, rows, starts, gate_up, hidden, ended, n_experts, K, d, h,
     BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
-    EARLY: tl.constexpr,
+    EARLY: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
-    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`, labels the indices.
+    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`. LONE rows are those
+    of the token's labels, times their weights; WIDTH counters of programs that ``ended`` start at zero for the next.
     """
     if EARLY:
         if not LONE:
             tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, column = tl.program_id(0), tl.arange(0, BK)
-    e, start, count = group_of(labels, starts, n_experts, LONE)
+    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    if LONE:
+        e = tl.load(labels + start).to(tl.int32)
+        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
+        if (n == 0) & (start == 0):
+            tl.store(ended + tl.arange(0, WIDTH), tl.zeros((WIDTH,), tl.int32))
+    else:
+        e = tl.program_id(1)
+        start = tl.load(starts + e)
+        count = tl.load(starts + e + 1) - start
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -87,42 +83,36 @@ def few_up_kernel(
             b = tl.load(source + k, mask=inside[None, :] & (column + k < d)[:, None], other=0.0)
             g = tl.dot(gate_up.load([2 * e, n * BN, k]).reshape(BN, BK), b, g)
             u = tl.dot(gate_up.load([2 * e + 1, n * BN, k]).reshape(BN, BK), b, u)
-        value = (g / (1 + tl.exp(-g)) * u).to(hidden.dtype.element_ty)
+        value = g / (1 + tl.exp(-g)) * u
+        if LONE:
+            value *= tl.load(weights + start).to(tl.float32)
         line = n * BN + tl.arange(0, BN)
         there = hidden + (start + r).to(tl.int64)[None, :] * h + line[:, None]
-        tl.store(there, value, mask=inside[None, :] & (line < h)[:, None])
-
-
-@jit
-def into_cache(matrix, first, width, ROWS: tl.constexpr, LINES: tl.constexpr):
-    """Ask for ROWS rows of 2 * width bytes, 128 bytes at a time, to be brought into the L2 cache."""
-    row, line = first + tl.arange(0, ROWS), tl.arange(0, LINES) * 64
-    there = matrix + row.to(tl.int64)[:, None] * width + tl.minimum(line, width - 1)[None, :]
-    tl.inline_asm_elementwise(
-        "prefetch.global.L2 [$1]; mov.u32 $0, 0;", "=r,l", [there.to(tl.int64)], dtype=tl.int32, is_pure=False, pack=1
-    )
+        tl.store(there, value.to(hidden.dtype.element_ty), mask=inside[None, :] & (line < h)[:, None])
 
 
 @jit
 def few_down_kernel(
-    hidden, labels, starts, down, matrices, out, n_experts, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
-    EARLY: tl.constexpr, LINES: tl.constexpr,
+    hidden, labels, starts, down, out, ended, y, n_experts, d, h,
+    K: tl.constexpr, BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
+    EARLY: tl.constexpr,
 ):  # fmt: skip
     """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d).
 
-    down comes in blocks (1, BN, BK) of ``matrices`` (M, d, h). One token's experts are known before the kernel ahead
-    has ended: with LINES above zero, as many lines of 128 bytes of each row go into the cache meanwhile.
+    LONE: the last of the K programs of the same rows of y (1, d) writes the sum of their results there.
     """
-    n, column = tl.program_id(0), tl.arange(0, BK)
     if EARLY:
-        if LONE and LINES > 0:
-            e = tl.load(labels + tl.program_id(1)).to(tl.int32)
-            if (e >= 0) & (e < n_experts):
-                into_cache(matrices + e.to(tl.int64) * d * h, tl.minimum(n * BN, d - BN), h, BN, LINES)
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    e, start, count = group_of(labels, starts, n_experts, LONE)
+    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    if LONE:
+        e = tl.load(labels + start).to(tl.int32)
+        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
+    else:
+        e = tl.program_id(1)
+        start = tl.load(starts + e)
+        count = tl.load(starts + e + 1) - start
+    line = n * BN + tl.arange(0, BN)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -131,17 +121,22 @@ def few_down_kernel(
         for k in tl.range(0, h, BK, num_stages=STAGES):
             b = tl.load(source + k, mask=inside[None, :] & (column + k < h)[:, None], other=0.0)
             total = tl.dot(down.load([e, n * BN, k]).reshape(BN, BK), b, total)
-        line = n * BN + tl.arange(0, BN)
         there = out + (start + r).to(tl.int64)[None, :] * d + line[:, None]
         tl.store(there, total.to(out.dtype.element_ty), mask=inside[None, :] & (line < d)[:, None])
+    if LONE:
+        tl.debug_barrier()  # all threads of this program have stored
+        if tl.atomic_add(ended + n, 1, sem="acq_rel") == K - 1:
+            whole = tl.zeros((BN,), tl.float32)
+            for i in tl.static_range(K):
+                label = tl.load(labels + i).to(tl.int32)
+                kept = (line < d) & (label >= 0) & (label < n_experts)
+                whole += tl.load(out + i * d + line, mask=kept, other=0.0, volatile=True).to(tl.float32)
+            tl.store(y + line, whole.to(y.dtype.element_ty), mask=line < d)
 
 
 @jit
-def gather_kernel(
-    rows, positions, weights, out, n_experts, d,
-    K: tl.constexpr, WIDTH: tl.constexpr, LONE: tl.constexpr, EARLY: tl.constexpr,
-):  # fmt: skip
-    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order; where LONE positions are labels."""
+def gather_kernel(rows, positions, weights, out, d, K: tl.constexpr, WIDTH: tl.constexpr, EARLY: tl.constexpr):
+    """out[t] = sum_k weights[t, k] rows[positions[t, k]] in float32, k in order: rows (T K, d) -> out (T, d)."""
     if EARLY:
         tl.extra.cuda.gdc_wait()
     token = tl.program_id(0).to(tl.int64)
@@ -149,8 +144,6 @@ def gather_kernel(
     total = tl.zeros((WIDTH,), tl.float32)
     for k in tl.static_range(K):
         row = tl.load(positions + token * K + k).to(tl.int64)
-        if LONE:
-            row = tl.where((row >= 0) & (row < n_experts), k, -1)
         value = tl.load(rows + row * d + column, mask=(column < d) & (row >= 0), other=0.0).to(tl.float32)
         weight = tl.load(weights + token * K + k).to(tl.float32)
         total += tl.where(row >= 0, value * weight, 0.0)
