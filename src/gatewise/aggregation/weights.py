@@ -146,12 +146,14 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
     return weights
 
 
-def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[Indices]) -> TimeAverage:
+def time_average(
+    log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[Indices], skipped: int = 0
+) -> TimeAverage:
     """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
 
-    ``weights`` are the weights that predict a row, averaged over rows and orders; ``predictions`` the forecasts
-    (n, S) of each row with the weights that predict it, averaged over orders. Every order holds every row once. The
-    path is made a block of rows at a time.
+    ``weights`` are the weights that predict a row, averaged over orders and over the rows of each but its first
+    ``skipped``; ``predictions`` the forecasts (n, S) of each row with the weights that predict it, averaged over
+    orders. Every order holds every row once. The path is made a block of rows at a time.
 
     >>> density = np.log([[0.5, 0.25], [0.5, 0.25]])
     >>> time_average(np.zeros(2), density, np.array([[1.0, 0.0], [1.0, 0.0]]), [np.array([1, 0])])
@@ -164,8 +166,10 @@ def time_average(log_prior: Floats, log_density: Floats, forecasts: Floats, orde
         log_density = counted - top[:, None]
     weights, predictions, n_orders = np.zeros(start.size), np.zeros(len(forecasts)), 0
     for order in orders:
+        done = 0
         for rows, predicting in _predicting(start, log_density, wide, possible, order):
-            weights += predicting.sum(axis=0)
+            weights += predicting[max(skipped - done, 0) :].sum(axis=0)
+            done += len(rows)
             predictions[rows] += np.einsum("is,is->i", predicting, forecasts[rows])
         n_orders += 1
     return TimeAverage(weights / weights.sum(), predictions / n_orders)

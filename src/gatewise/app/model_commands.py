@@ -80,7 +80,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV, or Parquet by its ending: one row for each row of the data.")],
     weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every expert.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of the error.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Add the parts that a prediction is the sum of.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Add the parts that a prediction is the sum of.")
+    ] = False,
     json_file: Json = None,
 ) -> None:
     """Predict the rows of a table by a fitted model."""
