@@ -92,7 +92,7 @@ def test_a_page_without_a_gate_and_without_column_importance(tmp_path):
     saved = fitting.fit_table(MoERegressor([("only", ColumnExpert(HOSTILE[3]))], random_state=0), table, None)
     written = page.write_page(findings.find(saved, make_frame(40)), tmp_path / "deep" / "page.html")
     words = "".join(Parser(written.read_text()).words)
-    assert "No: do not gate" in words
+    assert "No: no gate" in words
     assert "There is one expert only." in words
 
 

@@ -9,7 +9,7 @@ from gatewise.gates.phi import phi_regularity, PhiRegularity
 from gatewise.gates.quadratic import QuadraticGate
 from gatewise.gates.registry import GATES, register_gate
 from gatewise.gates.score import ScoreGate
-from gatewise.gates.tree import TreeGate
+from gatewise.gates.tree_gate import TreeGate
 
 __all__ = [
     "GATES",

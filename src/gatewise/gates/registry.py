@@ -8,7 +8,7 @@ from gatewise.gates.gate import Gate
 from gatewise.gates.kernel import KernelGate
 from gatewise.gates.linear import LinearGate
 from gatewise.gates.quadratic import QuadraticGate
-from gatewise.gates.tree import TreeGate
+from gatewise.gates.tree_gate import TreeGate
 
 GateChoice: TypeAlias = Gate | type[Gate]
 

@@ -46,7 +46,7 @@ class Mixing:
     """The result of AFTER over S candidates on n rows.
 
     ``shares`` (S,) are the weights averaged over the second half of time and over the random orders of the rows,
-    ``online`` (n,) the one-step-ahead predictions averaged over the orders, and ``scale`` (S,) the candidates' scales.
+    ``online`` (n,) the one-step-ahead predictions averaged over the orders, ``scale`` (S,) the candidates' scales.
     ``switching`` is the state of AFTER with forgetting once rows were added later.
     """
 

@@ -11,7 +11,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
-from gatewise.gates.tree import TreeGate
+from gatewise.gates.tree_gate import TreeGate
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list
 from gatewise.router.guard import ForecastGuard

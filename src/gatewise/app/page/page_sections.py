@@ -68,9 +68,9 @@ def _pays_words(findings: Findings) -> str:
 def _verdict_words(findings: Findings) -> str:
     kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in findings.verdict.weights.items())
     return (
-        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows that "
-        f"nothing behind them has seen, and if the held-out error falls ({p_words(findings.verdict.p_value)}). Share "
-        f"of each kind of answer in a prediction: {kinds}."
+        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows "
+        f"that nothing behind them has seen ({p_words(findings.verdict.p_value)}), and if the held-out error falls. "
+        f"Share of each kind of answer in a prediction: {kinds}."
     )
 
 
