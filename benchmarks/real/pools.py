@@ -15,18 +15,21 @@ Experts = list[tuple[str, Any]]
 class Pool:
     """``make(X)`` are names and unfitted experts for a data frame; ``core()`` the same for a matrix of numbers.
 
-    ``packages`` are the distributions whose versions decide what the experts forecast.
+    ``packages`` are the distributions whose versions decide what the experts forecast; count up ``revision`` when
+    experts change in a way that their parameters do not say.
     """
 
     name: str
     make: Callable[[Any], Experts]
     core: Callable[[], Experts]
     packages: tuple[str, ...] = ("scikit-learn",)
+    revision: int = 1
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """Of its packages, as installed."""
-        return tuple(f"{name} {version(name)}" for name in self.packages)
+        """Of its packages, as installed, and its revision from the second one on."""
+        installed = tuple(f"{name} {version(name)}" for name in self.packages)
+        return installed if self.revision == 1 else (*installed, f"revision {self.revision}")
 
 
 POOLS: dict[str, Pool] = {

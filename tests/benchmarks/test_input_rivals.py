@@ -1,5 +1,7 @@
 """The rivals whose weights depend on the inputs, and the strong pool, against slow versions of themselves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -182,6 +184,7 @@ def test_a_second_level_sees_out_of_fold_forecasts_and_refitted_experts(local):
 def test_pools_are_found_by_name():
     assert list(POOLS) == ["default", "strong"]
     assert find_pool("default").versions[0].startswith("scikit-learn 1.")
+    assert replace(find_pool("default"), revision=2).versions[1:] == ("revision 2",)
     with pytest.raises(ValueError, match=r"pool must be one of default, strong, not 'weak'"):
         find_pool("weak")
 

@@ -71,10 +71,11 @@ def gate_paths(
             + |theta|^2 / (2 spread^2) + |b|^2 / (2 linear_spread^2),
 
     the posterior mode under Gaussian coefficients. Sample weights multiply phi_i. The objective has several minima in
-    general; the one that is found lies downhill of the solution before it. A fit stops when the objective, in nats,
-    is within n ACCURACY^2 / 2 of its minimum: the mixtures are then within ACCURACY noise standard deviations of
-    those at the minimum, in the root mean square. Neither the units of the response nor the order of the experts
-    matter.
+    general; the one that is found lies downhill of the solution before it. A fit stops when the next Newton step is
+    predicted to lower the objective, in nats, by at most n ACCURACY^2 / 2, and takes that step. At a minimum the
+    mixtures are then within about ACCURACY noise standard deviations of the exact ones, in the root mean square. With
+    many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the order
+    of the experts matter, beyond rounding.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
