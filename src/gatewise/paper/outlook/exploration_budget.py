@@ -19,7 +19,7 @@ from gatewise.paper.outlook.ratios import mean_ratio, Ratio
 from gatewise.paper.runner import Runner
 
 NAME = "outlook-exploration/1"
-REPS = 60
+REPS = 100
 N, N_FRESH, BUDGETS = 1500, 1500, (60, 120, 240, 480, 960)
 
 
