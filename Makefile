@@ -77,8 +77,8 @@ house: $(VENV)/.dev  ## names that occur twice, concepts that are written twice,
 bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 	$(BIN)/python -m benchmarks
 
-bench-real: $(VENV)/.bench  ## real data: all competitors on 24 data sets; goes on where it stopped
-	$(BIN)/python -m benchmarks.real --out out/bench --json out/bench/real.json
+bench-real: $(VENV)/.bench  ## real data, two pools: the router's settings chosen and judged; goes on where it stopped
+	$(BIN)/python -m benchmarks.real.choose --pool default --pool strong --out out/bench
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out out
@@ -98,8 +98,8 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) ".[cli,dask,nn,bench,dev]"
 	@$(CHROMIUM)
-	@touch $@ $(VENV)/.cli $(VENV)/.bench
+	@touch $@ $(VENV)/.cli
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) ".[cli,bench]"
+	$(INSTALL) ".[cli,bench,strong]"
 	@touch $@ $(VENV)/.cli

@@ -101,7 +101,7 @@ def dense_path(
         found.append(flat)
     M, p = F.shape[1], request.features.shape[1]
     flats = np.array(found)
-    return GatePath(flats[:, : M * p].reshape(-1, M, p), flats[:, M * p :])
+    return GatePath(flats[:, : M * p].reshape(len(found), M, p), flats[:, M * p :])
 
 
 def _minimise(problem: Problem, theta: Floats) -> Floats:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.gpu_clock import measured
 from benchmarks.gpu_rivals import dense_products, one_by_one, plain
-from benchmarks.timing import save
 from gatewise.nn.functional import grouped_swiglu
-from gatewise.nn.fused import can_fuse, fused_swiglu
+from gatewise.nn.fused import fused_swiglu
 
 TOKENS = 16_384
 SHAPES = {  # d, h, M, K
@@ -151,12 +151,7 @@ def run() -> dict[str, Any]:
 
 
 def main() -> None:
-    if not torch.cuda.is_available() or not can_fuse(*(torch.ones(16, 16).bfloat16().cuda() for _ in range(2))):
-        raise SystemExit("gpu_moe needs an NVIDIA GPU of compute capability 9.0 and Triton; there is none here")
-    import triton  # noqa: PLC0415
-
-    gpu = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__}
-    save("gpu_moe", gpu | run())
+    measured("gpu_moe", run)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Headline:
 FASTER, TIME, SECONDS = "times as fast", "of its time", "s"
 _MANY = {"data 0": "2.6", "data 1": "2.4", "data 2": "5.1"}  # noise SD between the experts
 _LARGE, _LARGE_CE = {"case": "n=5000, M=5, C=400"}, {"case": "quadratic, n=5000, d=6, M=5, radius 30"}
+_GATE_FITS = ((1000, 5, 0.3), (1000, 20, 1.2), (1000, 64, 5.0), (4000, 10, 1.2), (1000, 200, 25.0))
 _SHAPES = {"mixtral": 580.0, "deepseek_moe": 450.0, "fine_grained": 300.0}
 
 HEADLINES: tuple[Headline, ...] = (
@@ -66,6 +67,13 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("specialization", "any false alarm, worst design", ("level",), "of the runs", 0.05, "less"),
     Headline("specialization", "specialists found, n = 1,200",
              ("power", {"n": 1200, "effect": 0.8}, "found"), "of them"),
+    *(Headline("gate_fits", f"n = {n:,}, {M} experts, CPU", ("cases", {"n": n, "M": M}, "gatewise", "cpu_seconds"),
+               SECONDS, goal, "less") for n, M, goal in _GATE_FITS),
+    *(Headline("gate_fits", f"n = {n:,}, {M} experts, against a dense Newton method",
+               ("cases", {"n": n, "M": M}, "dense Newton", "cpu_seconds"), FASTER, None, "more",
+               ("cases", {"n": n, "M": M}, "gatewise", "cpu_seconds"))
+      for n, M in ((1000, 5), (1000, 10), (4000, 10))),
+    Headline("gate_fits", "growth of time in M from 10 to 40, exponent", ("growth_in_M_10_to_40",), "", 1.15, "less"),
     Headline("moe_layer", "64 experts, K = 6, against dense", ("sparse_over_dense",), TIME, 0.2, "less"),
     Headline("moe_regressor", "fit against a stack's", ("fit_over_stack",), TIME, 1.3, "less"),
     Headline("moe_regressor", "predict against a stack's", ("predict_over_stack",), TIME, 1.1, "less"),

@@ -1,6 +1,7 @@
 """A sparse layer of gatewise.nn against the dense one: 64 SwiGLU experts, K = 6, forward and backward, one thread.
 
 The dense layer asks all 64 experts for all tokens, in two large matrix products; the naive one loops over the tokens.
+Decoding: one token through 256 experts, K = 8, forward only, against transformers' block with the same parameters.
 """
 
 from typing import Any
@@ -42,11 +43,25 @@ def naive_step(module: nn.MoELayer, x: torch.Tensor) -> None:
     torch.stack(rows).square().sum().backward()
 
 
+def decoding() -> dict[str, float]:
+    """Seconds of one token of size 256 through 256 experts of hidden size 128, K = 8: a block of OLMoE, and ours."""
+    from transformers.models.olmoe.modeling_olmoe import OlmoeConfig, OlmoeSparseMoeBlock  # noqa: PLC0415
+
+    sizes = {"hidden_size": D, "intermediate_size": HIDDEN, "num_experts": 256, "num_experts_per_tok": 8}
+    block = OlmoeSparseMoeBlock(OlmoeConfig(**sizes)).eval()
+    with torch.no_grad():
+        for parameter in block.parameters():
+            parameter.normal_(std=0.05)
+        ours, x = nn.from_transformers(block), torch.randn(1, 1, D)
+        return best_times({"transformers": lambda: block(x), "ours": lambda: ours(x)}, rounds=200)
+
+
 def run() -> dict[str, Any]:
     x = torch.randn(TOKENS, D, requires_grad=True)
     few = torch.randn(NAIVE_TOKENS, D, requires_grad=True)
     sparse, dense = layer(nn.TopK(K)), layer(nn.Dense())
     seconds = best_times({"sparse": lambda: step(sparse, x), "dense": lambda: step(dense, x)}, rounds=5)
+    decode = decoding()
     naive = best_times({"naive": lambda: naive_step(sparse, few), "sparse": lambda: step(sparse, few)}, rounds=2)
     return {
         "torch": torch.__version__,
@@ -59,6 +74,8 @@ def run() -> dict[str, Any]:
         "seconds": seconds,
         "sparse_over_dense": seconds["sparse"] / seconds["dense"],
         "active_share": K / M,
+        "decoding_seconds": decode,
+        "decoding_over_transformers": decode["ours"] / decode["transformers"],
         "naive_tokens": NAIVE_TOKENS,
         "naive_over_sparse": naive["naive"] / naive["sparse"],
     }

@@ -1,6 +1,6 @@
-"""The benchmark on real data: data sets, five experts, rivals, runs and their summary."""
+"""The benchmark on real data: data sets, pools of experts, rivals, runs and their summary."""
 
 from benchmarks.real.datasets import DataSet
-from benchmarks.real.suites import DEVELOPMENT, NAMED, select, SUITES
+from benchmarks.real.suites import DATA_SETS, HALVES, select, SUITES
 
-__all__ = ["DEVELOPMENT", "NAMED", "SUITES", "DataSet", "select"]
+__all__ = ["DATA_SETS", "HALVES", "SUITES", "DataSet", "select"]

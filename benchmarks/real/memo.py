@@ -35,27 +35,26 @@ def digest(*parts: Any) -> str:
 
 
 class Memo:
-    """Predictions by what they depend on: scikit-learn's version, the estimator, its training rows, the new rows.
+    """Predictions by what they depend on: versions of packages, the estimator, its training rows, the new rows.
 
     Fitted models live as long as the memo; predictions are kept in a file when there is a ``path``.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, versions: tuple[str, ...] = (sklearn.__version__,)) -> None:
         self.path = path
+        self.versions = versions
         self.models: dict[str, Any] = {}
         self.predictions: dict[str, Floats] = {}
         self.n_fits = 0
         self._saved = 0
-        if path is not None and path.exists():
-            with np.load(path) as kept:
-                self.predictions = {key: kept[key] for key in kept.files}
-            self._saved = len(self.predictions)
+        self._read()
+        self._saved = len(self.predictions)
 
     def __deepcopy__(self, _memo: Any) -> "Memo":
         return self  # clones of an expert share what is known
 
     def __reduce__(self) -> Any:
-        return Memo, (self.path,)
+        return Memo, (self.path, self.versions)
 
     def predict(self, estimator: Any, train: tuple[Any, ...], fit_key: str, X: Any) -> Floats:
         """Predictions at X of a clone of ``estimator`` fitted to ``train``, which is fitted only if need be."""
@@ -69,14 +68,20 @@ class Memo:
         return self.predictions[key].copy()
 
     def save(self) -> None:
-        """Write the predictions, whole or not at all."""
+        """Write the predictions, whole or not at all, with those that another process has written meanwhile."""
         if self.path is None or len(self.predictions) == self._saved:
             return
+        self._read()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_suffix(f".{os.getpid()}.npz")
         np.savez(partial, **self.predictions)  # type: ignore[arg-type]
         partial.replace(self.path)
         self._saved = len(self.predictions)
+
+    def _read(self) -> None:
+        if self.path is not None and self.path.exists():
+            with np.load(self.path) as kept:
+                self.predictions = {key: kept[key] for key in kept.files} | self.predictions
 
 
 class Memoized(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -89,7 +94,7 @@ class Memoized(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, **parameters: Any) -> "Memoized":
         """Note the rows."""
         self.train_ = (X, y, parameters)
-        self.key_ = digest(sklearn.__version__, self.estimator, X, np.asarray(y), parameters)
+        self.key_ = digest(self.memo.versions, self.estimator, X, np.asarray(y), parameters)
         self.n_features_in_ = X.shape[1]
         return self
 

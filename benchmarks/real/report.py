@@ -1,6 +1,6 @@
 """Tables and the figure of the benchmark on real data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +8,17 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+from rich.console import Group
 from rich.table import Table
 
+from benchmarks.real.choice import Crossed
+from benchmarks.real.competitors import OURS
+from benchmarks.real.facts import THIRDS
 from benchmarks.real.goals import Goal
 from benchmarks.real.summary import Errors, Standing
 from gatewise.app.figures.style import COLOURS, RC
 from gatewise.arrays import Floats
 
-OURS = "gatewise"
 CLIP = 2.0  # ratios beyond stand at the border of the figure
 
 
@@ -25,16 +28,16 @@ def errors_table(errors: Errors) -> Table:
     table.add_column("data set", no_wrap=True)
     table.add_column("best MSE", justify="right", no_wrap=True)
     for name in errors.competitors:
-        table.add_column(name.replace(" ", "\n"), justify="right", min_width=6)
+        table.add_column(name.replace(" ", "\n"), justify="right", min_width=5, overflow="fold")
     for i, data in enumerate(errors.data):
         ratios = [f"[bold]{r:.3f}[/bold]" if r == 1.0 else f"{r:.3f}" for r in errors.ratios[i]]
         table.add_row(data, f"{errors.mse[i].min():.4g}", *ratios)
     return table
 
 
-def standings_table(standings: Sequence[Standing]) -> Table:
+def standings_table(standings: Sequence[Standing], title: str = "Over all data sets") -> Table:
     """Who is where."""
-    table = Table(title="Over all data sets")
+    table = Table(title=title)
     table.add_column("competitor")
     for name in ("mean rank", "geometric mean of MSE over best", "worst against simplex stack"):
         table.add_column(name, justify="right")
@@ -42,6 +45,38 @@ def standings_table(standings: Sequence[Standing]) -> Table:
         worst = f"{one.worst:.3f} ({one.worst_data})"
         table.add_row(one.competitor, f"{one.mean_rank:.2f}", f"{one.geometric_mean:.3f}", worst)
     return table
+
+
+def choice_table(losses: Sequence[Mapping[str, float]]) -> Table:
+    """Every entry of the grid with its loss on the first half, on the second and on both."""
+    table = Table(title="Geometric mean of MSE over the simplex stack's")
+    table.add_column("settings")
+    for name in ("first half", "second half", "both"):
+        table.add_column(name, justify="right")
+    for entry in losses[0]:
+        table.add_row(entry, *(f"{np.exp(part[entry]):.4f}" for part in losses))
+    return table
+
+
+def crossed_table(part: Crossed) -> Group:
+    """Standings on rows that had no part in the choice of the settings, and what the router said of itself."""
+    title = f"{part.pool} pool, {part.rows}: {len(part.errors.data)} data sets, settings {part.settings!r}"
+    return Group(standings_table(part.standings, title), *facts_lines(part.facts.get(OURS, {})))
+
+
+def facts_lines(facts: Mapping[str, Any]) -> list[str]:
+    """The router's verdicts, gains and intervals over all runs, a line each."""
+    if not facts:
+        return []
+    runs = sum(facts["verdict"].values())
+    verdicts = ", ".join(f"{word} {count / runs:.1%}" for word, count in facts["verdict"].items())
+    thirds = ", ".join(f"{facts[f'coverage90_{third}']:.1%}" for third in THIRDS)
+    return [
+        f"verdicts of {runs} runs: {verdicts}",
+        f"gain over the simplex stack: promised {facts['gain']:+.2%}, found {facts['test_gain']:+.2%};"
+        f" in its interval {facts['gain_covered']:.1%}",
+        f"90 % intervals cover {facts['coverage90']:.1%}; by thirds of the predicted sd {thirds}",
+    ]
 
 
 def goals_table(goals: Sequence[Goal]) -> Table:

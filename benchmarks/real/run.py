@@ -1,7 +1,7 @@
 """The run: one task per data set and split, each competitor's result kept as soon as it is there."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,16 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.real.competitors import Competitor, COMPETITORS, Contest
-from benchmarks.real.datasets import DataSet
-from benchmarks.real.memo import Memo, Memoized
-from gatewise.app.models.default_pool import make_experts
+from benchmarks.real.competitors import Competitor, COMPETITORS
+from benchmarks.real.datasets import DataSet, splits_for
+from benchmarks.real.forecasts import open_field
+from benchmarks.real.pools import find_pool
 from gatewise.arrays import as_count
 from gatewise.backends import processes
 from gatewise.paper.runner import Progress, run_tasks, silent
 from gatewise.paper.store import record_key, Store
 
-PROTOCOL = 1  # count up when data, splits or experts change in a way that `DataSet` does not say
-SPLITS = 5
+PROTOCOL = 2  # count up when data, splits or experts change in a way that `DataSet` does not say
 
 
 @dataclass(frozen=True)
@@ -35,10 +34,20 @@ class SplitResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def result_key(data: DataSet, split: int, competitor: Competitor) -> str:
-    """What identifies a result in the store: also how the data set is defined, and the competitor's version."""
+def tasks_of(datasets: Sequence[DataSet], splits: int | None = None) -> list[tuple[DataSet, int]]:
+    """Every data set with every split that it gets, at most ``splits`` of each; first splits first."""
+    if splits is not None:
+        as_count(splits, "splits")
+    counts = [splits_for(data.rows) for data in datasets]
+    most = max(counts) if splits is None else splits
+    return [(data, split) for split in range(most) for data, n in zip(datasets, counts, strict=True) if split < n]
+
+
+def result_key(data: DataSet, split: int, competitor: Competitor, pool: str = "default") -> str:
+    """What identifies a result in the store: also how the data set is defined, and versions of who took part."""
     return record_key(
         protocol=PROTOCOL,
+        pool=find_pool(pool).versions,
         data=f"{data.package}/{data.item}",
         definition=zlib.crc32(repr(data).encode()),
         split=split,
@@ -48,56 +57,49 @@ def result_key(data: DataSet, split: int, competitor: Competitor) -> str:
 
 
 def run_split(
-    data: DataSet, split: int, competitors: Sequence[Competitor] = COMPETITORS, folder: Path | None = None
+    data: DataSet,
+    split: int,
+    competitors: Sequence[Competitor] = COMPETITORS,
+    folder: Path | None = None,
+    pool: str = "default",
 ) -> list[SplitResult]:
     """Every competitor on one split; what ``folder`` holds already is not done again."""
-    store = None if folder is None else Store(folder / "results.sqlite")
-    found = {one.name: _stored(store, data, split, one) for one in competitors}
+    store = None if folder is None else Store(folder / f"results-{pool}.sqlite")
+    keys = {one.name: result_key(data, split, one, pool) for one in competitors}
+    found: dict[str, Any] = {name: None if store is None else store.get(key) for name, key in keys.items()}
     missing = [one for one in competitors if found[one.name] is None]
     if missing:
         with threadpool_limits(1):
-            found.update(_compute(data, split, missing, store, folder))
-    return [SplitResult(data.name, split, one.name, **found[one.name]) for one in competitors]  # type: ignore[arg-type]
+            for name, record in _compute(data, split, missing, folder, pool):
+                found[name] = record
+                if store is not None:
+                    store.put(keys[name], record)
+    return [SplitResult(data.name, split, one.name, **found[one.name]) for one in competitors]
 
 
 def run(
     datasets: Sequence[DataSet],
-    splits: int = SPLITS,
+    splits: int | None = None,
     competitors: Sequence[Competitor] = COMPETITORS,
     jobs: int = 1,
     folder: Path | None = None,
     progress: Progress = silent,
+    pool: str = "default",
 ) -> list[SplitResult]:
     """The results of every data set, split and competitor, in that order."""
-    as_count(splits, "splits")
-    tasks = [(data, split, competitors, folder) for split in range(splits) for data in datasets]
+    tasks = [(data, split, competitors, folder, pool) for data, split in tasks_of(datasets, splits)]
     found = run_tasks(run_split, tasks, processes(jobs), progress)
     by_data = {data.name: i for i, data in enumerate(datasets)}
     return sorted((one for part in found for one in part), key=lambda one: (by_data[one.data], one.split))
 
 
-def _stored(store: Store | None, data: DataSet, split: int, competitor: Competitor) -> dict[str, Any] | None:
-    record: dict[str, Any] | None = None if store is None else store.get(result_key(data, split, competitor))
-    return record
-
-
 def _compute(
-    data: DataSet, split: int, competitors: Sequence[Competitor], store: Store | None, folder: Path | None
-) -> dict[str, dict[str, Any]]:
-    X, y = data.load()
-    train, test = data.split(len(y), split)
-    X_train, X_test = X.iloc[train].reset_index(drop=True), X.iloc[test].reset_index(drop=True)
-    memo = Memo(None if folder is None else folder / "predictions" / f"{data.package}-{data.item}-{split}.npz")
-    experts = [(name, Memoized(expert, memo)) for name, expert in make_experts(X_train)]
-    contest = Contest(experts, X_train, y[train], data.seed + split)
-    found = {}
+    data: DataSet, split: int, competitors: Sequence[Competitor], folder: Path | None, pool: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    contest, X, y, memo = open_field(data, split, pool, folder)
     for competitor in competitors:
-        model = competitor.build(contest).fit(X_train, y[train])
-        mse = float(np.mean((model.predict(X_test) - y[test]) ** 2))
-        facts = {} if competitor.facts is None else dict(competitor.facts(model, contest, X_test, y[test]))
-        record = {"mse": mse, "n_train": len(train), "n_test": len(test), "facts": facts}
+        model = competitor.build(contest).fit(contest.X, contest.y)
+        mse = float(np.mean((model.predict(X) - y) ** 2))
+        facts = {} if competitor.facts is None else dict(competitor.facts(model, contest, X, y))
         memo.save()
-        if store is not None:
-            store.put(result_key(data, split, competitor), record)
-        found[competitor.name] = record
-    return found
+        yield competitor.name, {"mse": mse, "n_train": len(contest.y), "n_test": len(y), "facts": facts}

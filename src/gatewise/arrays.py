@@ -16,6 +16,7 @@ Indices: TypeAlias = NDArray[np.intp]  # positions: rows, experts, regions
 Booleans: TypeAlias = NDArray[np.bool_]
 Readout = Literal["aggregate", "single"]  # the mean of all candidates by their weights, or one candidate
 Model = TypeVar("Model", bound=type)
+BLOCK_NUMBERS = 2**21  # numbers that a computation in blocks holds at a time: 16 MiB
 
 
 def as_rows(X: Any, name: str = "X") -> Floats:

@@ -131,6 +131,18 @@ def test_what_the_memo_kept_needs_no_fit_and_other_data_do(rows, tmp_path):
     assert again.n_fits == 1 + len(others)
 
 
+def test_two_memos_of_one_file_lose_nothing(rows, tmp_path):
+    X, X_new, y, _ = rows
+    first, second = Memo(tmp_path / "kept.npz"), Memo(tmp_path / "kept.npz")
+    for memo, k in ((first, 3), (second, 4)):
+        Memoized(KNeighborsRegressor(k), memo).fit(X[["a"]], y).predict(X_new[["a"]])
+        memo.save()
+    assert Memo(first.path).predictions.keys() == first.predictions.keys() | second.predictions.keys()
+    other = Memo(first.path, versions=("scikit-learn of tomorrow",))
+    Memoized(KNeighborsRegressor(3), other).fit(X[["a"]], y).predict(X_new[["a"]])
+    assert other.n_fits == 1
+
+
 def test_dynamic_selection_is_the_package_row_by_row(rows):
     pytest.importorskip("desReg")
     X, X_new, y, _ = rows
@@ -149,6 +161,19 @@ def test_every_competitor_takes_text_and_missing_values_and_a_seed_fixes_it(comp
     first, second = (competitor.build(contest).fit(X, y).predict(X_new) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     assert mean_squared_error(y_new, first) < y_new.var()  # better than the mean
+
+
+@pytest.mark.parametrize(
+    "name", ["best single", "mean", "simplex stack", "ridge stack", "greedy", "feature-weighted", "neural ensembler"]
+)
+def test_units_of_the_response_do_not_matter(name, rows):
+    X, X_new, y, _ = rows
+    X, X_new = X[["a"]], X_new[["a"]]
+    (rival,) = find_competitors([name])
+    experts = [("line", LinearRegression()), ("knn", KNeighborsRegressor())]
+    plain = rival.build(Contest(experts, X, y, 0)).fit(X, y).predict(X_new)
+    small = rival.build(Contest(experts, X, 1e-3 * y, 0)).fit(X, 1e-3 * y).predict(X_new)
+    np.testing.assert_allclose(1e3 * small, plain, rtol=1e-6, atol=1e-6)
 
 
 def test_competitors_are_found_by_name():

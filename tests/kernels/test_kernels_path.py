@@ -31,20 +31,15 @@ PENALTIES = 0.3, 1.7
 def packed(X, F, L, weight, y):
     """The layout of the kernel, by loops."""
     n, p, width = len(X), X.shape[1], -(-X.shape[1] // 8) * 8
-    T = -(-n // 64)
-    rows = PackedRows(
-        np.zeros((T, p, 64)),
-        np.zeros((64 * T, width)),
-        np.ones((T, F.shape[1], 64)),
-        np.zeros((T, L.shape[1], 64)),
-        np.zeros(64 * T),
-        np.zeros(64 * T),
-    )
+    T, M, q = -(-n // 64), F.shape[1], L.shape[1]
+    columns, lines = np.zeros((T, p, 64)), np.zeros((64 * T, width))
+    experts, linear = np.ones((T, M, 64)), np.zeros((T, q, 64))
     for i in range(n):
-        rows.columns[i // 64, :, i % 64] = rows.lines[i, :p] = X[i]
-        rows.experts[i // 64, :, i % 64], rows.linear[i // 64, :, i % 64] = F[i], L[i]
-        rows.weight[i], rows.target[i] = weight[i], y[i]
-    return rows
+        columns[i // 64, :, i % 64] = lines[i, :p] = X[i]
+        experts[i // 64, :, i % 64], linear[i // 64, :, i % 64] = F[i], L[i]
+    arrays = [array.ravel() for array in (columns, lines, experts, linear)]
+    filling = np.zeros(64 * T - n)
+    return PackedRows(*arrays, np.append(weight, filling), np.append(y, filling), T, M, p, width, q)
 
 
 class Case:
@@ -57,8 +52,8 @@ class Case:
         self.L, self.y = 0.1 * np.abs(rng.normal(size=(n, q))), rng.normal(size=n)
         self.weight, self.offset = rng.uniform(0.5, 2.0, n), rng.normal(size=M)
         self.rows = packed(self.X, self.F, self.L, self.weight, self.y)
-        self.width = self.rows.lines.shape[1]
-        self.point = make_point(len(self.rows.columns), M, q)
+        self.width = self.rows.width
+        self.point = make_point(self.rows)
         self.x = self.padded(0.5 * rng.normal(size=(M, p)), 0.1 * np.abs(rng.normal(size=q)))
         self.v = self.padded(rng.normal(size=(M, p)), rng.normal(size=q))
 
@@ -120,7 +115,7 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
     M, p, q = 6, 5, 3
     case = Case(150, M, p, q, QUADRATIC)
     case.value(case.x)
-    pre = make_preconditioner(M, case.width, q)
+    pre = make_preconditioner(case.rows)
     prepare_scores(pre, case.rows, case.point, PENALTIES[0])
     prepare_linear(pre, case.rows, case.point, PENALTIES[1])
     c = case.weight
@@ -129,7 +124,7 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
     a = g * (case.F - (g * case.F).sum(axis=1)[:, None])
     A, d = (a * c[:, None]).T @ a, c @ case.X**2 / c.sum()
     r, out = case.v.copy(), np.empty(case.v.size)
-    precondition(pre, r, out)
+    precondition(pre, case.rows, r, out)
     for j in range(p):
         column = slice(j, M * case.width, case.width)
         np.testing.assert_allclose(out[column], np.linalg.solve(d[j] * A + PENALTIES[0] * np.eye(M), r[column]))
@@ -142,20 +137,20 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
 def test_a_product_of_matrices(count, depth):
     rng = np.random.default_rng(0)
     left, right, start = (
-        rng.normal(size=(count, depth + 2)),
+        rng.normal(size=(count, depth + 1)),
         rng.normal(size=(depth, 16)),
         rng.normal(size=(count, 16)),
     )
     out = start.ravel().copy()
-    add_product(left.ravel(), 1, depth + 2, count, right.ravel(), 0, depth, 16, out, True)
-    np.testing.assert_allclose(out.reshape(count, 16), start + left[:, 1 : depth + 1] @ right)
-    add_product(left.ravel(), 1, depth + 2, count, right.ravel(), 0, depth, 16, out, False)
-    np.testing.assert_allclose(out.reshape(count, 16), left[:, 1 : depth + 1] @ right, atol=1e-14)
+    add_product(left.ravel(), depth + 1, count, right.ravel(), 0, depth, 16, out, True)
+    np.testing.assert_allclose(out.reshape(count, 16), start + left[:, :depth] @ right)
+    add_product(left.ravel(), depth + 1, count, right.ravel(), 0, depth, 16, out, False)
+    np.testing.assert_allclose(out.reshape(count, 16), left[:, :depth] @ right, atol=1e-14)
 
 
 def test_a_row_that_every_expert_gives_probability_zero_is_left_out():
     case = Case(70, 3, 2, 0, LOGARITHM)
-    case.rows.experts[0, :, 5] = 0.0
+    case.rows.experts[5 : 3 * 64 : 64] = 0.0
     assert np.isfinite(case.value(case.x))
     assert np.isfinite(case.gradient(case.x)).all()
     case.rows.weight[5] = 0.0

@@ -42,6 +42,8 @@ def phi(weighting, t):
 
 
 def affinity(weighting, scores):
+    if isinstance(weighting, nn.SigmoidEach):
+        return torch.sigmoid(scores)
     if isinstance(weighting, nn.SoftmaxBefore) or weighting.phi == "exp":
         return torch.exp(scores) / torch.exp(scores).sum()
     return torch.stack([phi(weighting, s) for s in scores])
@@ -52,7 +54,9 @@ def weigh(weighting, scores, chosen):
     zero = scores.sum() * 0.0
     if isinstance(weighting, nn.SoftmaxBefore):
         total = torch.exp(scores).sum()
-        return [zero if m is None else torch.exp(scores[m]) / total for m in chosen]
+        return [zero if m is None else weighting.scale * torch.exp(scores[m]) / total for m in chosen]
+    if isinstance(weighting, nn.SigmoidEach):
+        return [zero if m is None else weighting.scale * torch.sigmoid(scores[m]) for m in chosen]
     total = sum((phi(weighting, scores[m]) for m in chosen if m is not None), zero)
     return [zero if m is None else weighting.scale * phi(weighting, scores[m]) / total for m in chosen]
 
@@ -88,19 +92,37 @@ def route_scores(router, scores):
     """[(expert or None, weight), ...] of every token."""
     choices, weights = [], []
     for row in scores:
-        preference = row if router.bias is None else affinity(router.weighting, row) + router.bias.bias
+        preference = row
+        if router.bias is not None:
+            preference = affinity(router.weighting, row) + router.bias.bias
+        elif isinstance(router.selection, nn.GroupLimitedTopK):
+            preference = affinity(router.weighting, row)
         chosen = choose(router.selection, preference)
         choices.append(list(chosen))
         weights.append(weigh(router.weighting, row, chosen))
-    if router.capacity is not None:
-        limit(choices, router.capacity.factor, router.n_experts)
+    if router.capacity is not None and router.capacity.eval_factor is not None:
+        limit(choices, router.capacity.eval_factor, router.n_experts)
     return [list(zip(c, w, strict=True)) for c, w in zip(choices, weights, strict=True)]
+
+
+def expert_choice(router, scores):
+    """Every expert takes its best tokens; a token's places are filled up with None to M."""
+    p = [torch.exp(row) / torch.exp(row).sum() for row in scores]
+    room, taken = math.ceil(router.factor * len(p) / router.n_experts), [[] for _ in p]
+    for m in range(router.n_experts):
+        for t in ranked([row[m].detach() for row in p])[:room]:
+            taken[t].append((m, p[t][m]))
+    nobody = (None, sum(scores).sum() * 0.0)
+    best_first = [sorted(places, key=lambda place: (-float(place[1].detach()), place[0])) for places in taken]
+    return [places + [nobody] * (router.n_experts - len(places)) for places in best_first]
 
 
 def route(router, x):
     """[(expert or None, weight), ...] of every token, for both kinds of routers."""
     if isinstance(router, nn.Router):
         return route_scores(router, [score(router.scores, row) for row in x])
+    if isinstance(router, nn.ExpertChoiceRouter):
+        return expert_choice(router, [score(router.scores, row) for row in x])
     outer, result = route(router.outer, x), []
     for row, groups in zip(x, outer, strict=True):
         scores, places = score(router.inner.scores, row), []
@@ -119,6 +141,11 @@ def expert(experts, m, x):
     if isinstance(experts, nn.SwiGLUExperts):
         gate, up = experts.gate_up[m][: experts.hidden] @ x, experts.gate_up[m][experts.hidden :] @ x
         return experts.down[m] @ (gate * torch.sigmoid(gate) * up)
+    if isinstance(experts, nn.ClampedSwiGLUExperts):
+        both, h, limit = experts.gate_up[m] @ x + experts.gate_up_bias[m], experts.hidden, experts.limit
+        gate, up = torch.clamp(both[:h], max=limit), torch.clamp(both[h:], -limit, limit)
+        hidden = (up + 1) * gate / (1 + torch.exp(-experts.slope * gate))
+        return experts.down[m] @ hidden + experts.down_bias[m]
     if isinstance(experts, nn.MLPExperts):
         hidden = experts.up[m] @ x + (0.0 if experts.up_bias is None else experts.up_bias[m])
         return experts.down[m] @ experts.activation(hidden) + (

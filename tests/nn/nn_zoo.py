@@ -46,7 +46,13 @@ LAYERS = {
     "threshold": lambda: _layer(nn.Threshold(4, 0.15)),
     "null experts": lambda: _layer(nn.NullExperts(4, 4), scores=nn.LinearScores(D, M + 4)),
     "null experts before": lambda: _layer(nn.NullExperts(4, 4), nn.SoftmaxBefore(), scores=nn.LinearScores(D, M + 4)),
-    "capacity": lambda: _layer(nn.TopK(2), capacity=nn.Capacity(0.75)),
+    "capacity": lambda: _layer(nn.TopK(2), capacity=nn.Capacity(0.75, eval_factor=0.75)),
+    "scaled top-3 before": lambda: _layer(nn.TopK(3), nn.SoftmaxBefore(16.0)),
+    "sigmoid each": lambda: _layer(nn.TopK(3), nn.SigmoidEach(2.0)),
+    "clamped swiglu": lambda: _layer(experts=nn.ClampedSwiGLUExperts(M, D, 5, limit=0.5)),
+    "expert choice": lambda: nn.MoELayer(
+        nn.SwiGLUExperts(M, D, 5), nn.ExpertChoiceRouter(nn.LinearScores(D, M), 1.5)
+    ),
     "dense mlp": lambda: _layer(nn.Dense(), experts=nn.MLPExperts(M, D, 5, d_out=3)),
     "mlp": lambda: _layer(experts=nn.MLPExperts(M, D, 5, d_out=3)),
     "mlp without bias": lambda: _layer(experts=nn.MLPExperts(M, D, 5, activation=torch.tanh, bias=False)),

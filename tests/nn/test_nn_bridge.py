@@ -225,3 +225,7 @@ def test_a_recording_needs_a_call_and_losses_need_one_number_a_token():
         nn.expert_losses(layer, lambda: layer(torch.zeros(3, 1)))
     with pytest.raises(ValueError, match="m must be a whole number from 0 to 1, not 2"), nn.only_expert(layer, 2):
         pass
+    twice = nn.preset("cartesian", d=8, hidden=4, n_experts=2)
+    message = "layer must be a MoELayer, not a CartesianLayer; within this one are: first, second"
+    with pytest.raises(ValueError, match=message), nn.record(twice):
+        pass

@@ -12,7 +12,8 @@ from gatewise.nn.choice import top_k_tensor
 from tests.nn.nn_zoo import D, LAYERS, M, make
 from tests.nn.test_nn_layers import tokens
 
-SIMPLEX = [name for name in LAYERS if name not in ("cartesian", "capacity", "top-3 before", "null experts before")]
+OTHERS = ("cartesian", "capacity", "top-3 before", "scaled top-3 before", "null experts before", "sigmoid each")
+SIMPLEX = [name for name in LAYERS if name not in (*OTHERS, "expert choice")]
 
 
 def scores(n=50, m=M, seed=3):
@@ -112,7 +113,7 @@ def test_capacity_drops_the_last_and_keeps_first_choices():
 
 def test_a_dropped_token_passes_through_a_residual_connection():
     layer = make("top-1")
-    layer.router.capacity = nn.Capacity(1e-3)
+    layer.router.capacity = nn.Capacity(1e-3, eval_factor=1e-3)
     x = tokens(16)
     routing, y = layer.router(x), x + layer(x)
     dropped = routing.indices[:, 0] < 0
@@ -135,7 +136,7 @@ def test_losses_by_hand():
     choice = nn.Choice(s, p, indices, 3)
     mean = [(p[0, m] + p[1, m]).item() / 2 for m in range(3)]
     assert nn.SwitchLoss(0.5)(choice).item() == pytest.approx(0.5 * 3 * (0.5 * mean[0] + 0.5 * mean[1]))
-    assert nn.GShardLoss(0.5)(choice).item() == pytest.approx(0.5 / 3 * (0.5 * mean[0] + 0.5 * mean[1]))
+    assert nn.GShardLoss(0.5)(choice).item() == pytest.approx(0.5 * 3 * (0.5 * mean[0] + 0.5 * mean[1]))
     z = [math.log(sum(math.exp(v) for v in row)) ** 2 for row in s.tolist()]
     assert nn.ZLoss(0.5)(choice).item() == pytest.approx(0.25 * sum(z))
 
@@ -208,11 +209,21 @@ def test_the_second_choice_is_taken_up_as_often_as_its_weight_says():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_scores_that_are_not_finite_are_an_error_that_says_so(bad):
-    layer, x = make("top-3 after"), tokens()
+@pytest.mark.parametrize("name", ["top-3 after", "expert choice"])
+def test_scores_that_are_not_finite_are_an_error_that_names_the_router(bad, name):
+    layer, x = make(name), tokens()
     x[3, 2] = bad
-    with pytest.raises(ValueError, match="scores must be finite, but the router got a NaN or an infinity"):
+    with pytest.raises(ValueError, match=r"scores must be finite, but .*Router 'router' got a NaN or an infin"):
         layer(x)
+    model = torch.nn.ModuleDict({"blocks": torch.nn.Sequential(torch.nn.Identity(), layer)})
+    with pytest.raises(ValueError, match=r"scores must be finite, but .*Router '1\.router' got"):
+        model["blocks"](x)
+
+
+def test_tokens_of_another_dtype_are_an_error_with_its_remedy():
+    model = torch.nn.Sequential(torch.nn.Identity(), make("top-3 after").float())
+    with pytest.raises(ValueError, match=r"experts of MoELayer '1', torch.float32, not torch.float64: .*autocast"):
+        model(tokens())
 
 
 @pytest.mark.parametrize(
@@ -248,6 +259,14 @@ def test_scores_that_are_not_finite_are_an_error_that_says_so(bad):
             "losses must have different names",
         ),
         (
+            lambda: nn.Router(nn.LinearScores(4, 4), nn.TopK(2), losses=[nn.LoadLoss()]),
+            "scores must be NoisyScores with a LoadLoss",
+        ),
+        (lambda: nn.Capacity(1.0, eval_factor=-1.0), "eval_factor must be a finite number above 0"),
+        (lambda: nn.SoftmaxBefore(0.0), "scale must be a finite number above 0"),
+        (lambda: nn.SigmoidEach(-1.0), "scale must be a finite number above 0"),
+        (lambda: nn.ExpertChoiceRouter(nn.LinearScores(4, 4), 0.0), "factor must be a finite number above 0"),
+        (
             lambda: nn.HierarchicalRouter(nn.Router(nn.LinearScores(4, 3)), nn.Router(nn.LinearScores(4, 8))),
             "inner must have a multiple of the outer router's 3 scores, not 8",
         ),
@@ -273,6 +292,7 @@ def test_bad_parts_are_errors_that_name_the_argument(build, message):
         build()
 
 
+@pytest.mark.filterwarnings("ignore:.*chooses one expert a token")
 def test_hierarchical_losses_are_named_by_level():
     outer = nn.Router(nn.LinearScores(D, 4), nn.TopK(2), losses=[nn.SwitchLoss()])
     router = nn.HierarchicalRouter(outer, nn.Router(nn.LinearScores(D, M), nn.TopK(1)), losses=[nn.SwitchLoss()])

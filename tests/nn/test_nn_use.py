@@ -14,6 +14,7 @@ import torch
 
 import gatewise as gw
 from gatewise import nn
+from gatewise.nn.presets import say_size
 from tests.nn.nn_zoo import LAYERS, make
 from tests.nn.test_nn_layers import tokens
 
@@ -34,6 +35,8 @@ COMPILED = [
     "threshold",
     "null experts",
     "capacity",
+    "expert choice",
+    "clamped swiglu",
     "dense mlp",
     "mlp",
     "dense modules",
@@ -118,6 +121,7 @@ def test_a_layer_in_bfloat16_routes_as_its_rounded_weights_say():
     torch.testing.assert_close(layer(x).float(), layer.float()(x.float()), rtol=0.1, atol=0.1)
 
 
+@pytest.mark.filterwarnings("ignore:.*chooses one expert a token")
 @pytest.mark.parametrize("name", ["top-3 after", "mlp", "sparse hierarchical", "capacity"])
 def test_a_seed_fixes_everything_whatever_the_number_of_threads(name):
     results = []
@@ -232,6 +236,24 @@ def test_published_sizes_are_the_defaults():
         sizes = {name: sum(p.numel() for p in nn.preset(name).parameters()) for name in ("mixtral", "deepseek-v3")}
     assert sizes["mixtral"] == 8 * 3 * 4096 * 14336 + 8 * 4096
     assert sizes["deepseek-v3"] == 257 * 3 * 7168 * 2048 + 256 * 7168
+
+
+def test_a_preset_says_its_size_before_it_allocates():
+    with pytest.raises(ValueError, match=r"'glam' at these sizes take 128.0 GiB on cpu, which has .* device='meta'"):
+        nn.preset("glam")
+    with pytest.warns(UserWarning, match=r"'mixtral' at these sizes take 1.5 GiB on cpu; smaller sizes"):
+        say_size("mixtral", 3 * 2**29, torch.device("cpu"))
+    assert nn.preset("glam", device="meta").experts.up.device.type == "meta"
+
+
+def test_a_preset_without_memory_takes_over_a_file(tmp_path):
+    layer, bare = small_preset("deepseek-v3").eval(), nn.preset("deepseek-v3", **SIZES, n_experts=32, device="meta")
+    nn.save(layer, tmp_path / "layer.safetensors")
+    nn.load(bare, tmp_path / "layer.safetensors")
+    x = torch.randn(10, 8)
+    assert torch.equal(bare.eval()(x), layer(x))
+    bare.train()(x).sum().backward()
+    nn.update_biases(bare)
 
 
 @pytest.mark.parametrize("name", nn.PRESETS)

@@ -29,7 +29,10 @@ class NearestCandidate(NamedTuple):
 
 
 class CrossEntropyReport(NamedTuple):
-    """The convex fit with its optimality gap, and the compatibility constant of `ass:supp-ce-fixed-mr`."""
+    """The convex fit with its optimality gap, and the compatibility constant of `ass:supp-ce-fixed-mr`.
+
+    Where experts evolve, the constant is that of the time-averaged ones, not the mean over time of the assumption.
+    """
 
     fit: CrossEntropyFit
     compatibility: Compatibility

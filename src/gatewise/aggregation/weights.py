@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from gatewise.arrays import Booleans, Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Booleans, Floats, Indices
 
-BLOCK_NUMBERS = 2**21  # log weights held at a time
 WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
 
 IMPOSSIBLE = (

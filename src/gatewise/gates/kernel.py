@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_vector, Floats
+from gatewise.arrays import as_count, as_positive, as_rows, as_vector, BLOCK_NUMBERS, Floats
 from gatewise.gates.feature_maps import ClusterFeatures, GateFeatures
 from gatewise.gates.gate import flatten_candidates, Gate
 from gatewise.kernels import top_k
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
 
 MAX_CENTERS = 100_000
-BLOCK_NUMBERS = 2**22  # features held at a time: 32 MiB
 
 
 @dataclass(frozen=True)

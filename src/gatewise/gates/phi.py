@@ -65,7 +65,8 @@ def phi_regularity(phi: Phi, reach: float = 1e6) -> PhiRegularity:
     """The regularity constants of phi: B = sup |d log phi / dt| and the Lipschitz constant B / 2.
 
     The weights phi(z_m) / sum phi(z_j) over any active set then change by at most B / 2 times the change of the
-    scores (`lem:supp-relative-derivative`). For a callable the supremum is taken over difference quotients on
+    scores (`lem:supp-relative-derivative`). phi must be strictly increasing (`ass:regular gating`): a callable that
+    is not so on |t| <= 20 is refused. For a callable the supremum is taken over difference quotients on
     |t| <= reach, refined where they are largest; a quotient that keeps growing, far out or under refinement,
     is reported as unbounded (infinity).
 
@@ -77,6 +78,7 @@ def phi_regularity(phi: Phi, reach: float = 1e6) -> PhiRegularity:
     check_phi(phi)
     if isinstance(phi, str):
         return PhiRegularity(1.0, 0.5)
+    _check_strict(phi)
     # Even steps near zero, then steps that grow with |t|: a hundred to the doubling.
     positive = np.concatenate([np.linspace(0.0, 1.0, 201), np.geomspace(1.0, reach, 2001)[1:]])
     t = np.concatenate([-positive[:0:-1], positive])
@@ -113,3 +115,15 @@ def _slopes(phi: LogPhi, t: Floats) -> Floats:
         worst = int(np.nanargmin(steps))
         raise ValueError(f"phi must be increasing, but log phi falls between t = {t[worst]:g} and {t[worst + 1]:g}")
     return slopes
+
+
+def _check_strict(phi: LogPhi) -> None:
+    """An error if phi is constant somewhere on |t| <= 20; farther out log phi may be flat by rounding alone."""
+    t = np.linspace(-20.0, 20.0, 401)
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = np.flatnonzero(np.diff(np.asarray(phi(t), dtype=np.float64)) == 0.0)
+    if flat.size:
+        raise ValueError(
+            "phi must be strictly increasing, but log phi is constant between "
+            f"t = {t[flat[0]]:g} and {t[flat[0] + 1]:g}"
+        )

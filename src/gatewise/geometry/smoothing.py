@@ -9,10 +9,9 @@ from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 
-from gatewise.arrays import as_count, as_positive, Floats
+from gatewise.arrays import as_count, as_positive, BLOCK_NUMBERS, Floats
 
 Smoother = Callable[[Floats, Floats, Floats], Floats]
-BLOCK_NUMBERS = 2**22  # distances held at a time: 32 MiB
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 from scipy import special
 
-from gatewise.arrays import Booleans, Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Booleans, Floats, Indices
 from gatewise.stats import Interval, mean_and_error, student_interval
-
-BLOCK_NUMBERS = 2**20  # rows of all orders held at a time: 8 MiB
 
 
 def welch_statistic(count: int, total: Floats, square: Floats, n: int, all_total: float, all_square: float) -> Floats:

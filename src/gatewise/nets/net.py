@@ -7,10 +7,9 @@ from math import log10
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, BLOCK_NUMBERS, Floats
 
 MAX_SIZE = 10**10  # a day of work for one core; beyond it a net cannot be enumerated
-BLOCK_NUMBERS = 2**20  # numbers in a block of the default size: 8 MiB
 
 
 class Net(ABC):

@@ -24,7 +24,7 @@ class CartesianLayer(nn.Module):
         """The size of the hidden states."""
         return self.first.d
 
-    def forward(self, x: Tensor) -> Tensor:
-        half: Tensor = self.first(x)
-        whole: Tensor = half + self.second(self.norm(x + half))
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        half: Tensor = self.first(x, mask)
+        whole: Tensor = half + self.second(self.norm(x + half), mask)
         return whole

@@ -62,8 +62,9 @@ class TopK:
 class GroupLimitedTopK:
     """Top-K within the best groups only: groups are ranked by the sum of their best ``per_group`` preferences.
 
-    The experts stand in ``n_groups`` groups of equal size, of which ``groups_kept`` stay (DeepSeek-V3: k = 8 of 256
-    experts in 8 groups, 4 kept, ranked by their best two).
+    Preferences are affinities here, biased or not: a sum of raw scores means nothing. The experts stand in
+    ``n_groups`` groups of equal size, of which ``groups_kept`` stay (DeepSeek-V3: k = 8 of 256 experts in 8 groups, 4
+    kept, ranked by their best two; DeepSeek-V2: by their best one).
     """
 
     k: int

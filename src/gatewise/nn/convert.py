@@ -18,7 +18,7 @@ from gatewise.nn.router_scores import LinearScores, QuadraticScores
 from gatewise.nn.score_noise import plain_scores
 from gatewise.nn.stacked_experts import Experts, ModuleExperts
 from gatewise.nn.token_router import Router
-from gatewise.nn.weighting import Normalized, SoftmaxBefore
+from gatewise.nn.weighting import Normalized, SigmoidEach, SoftmaxBefore
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def _simplex_router(layer: MoELayer) -> tuple[Router, LinearScores | QuadraticSc
             "layer must choose all experts or the Top-K of the scores, with no bias and no capacity, to become a "
             f"mixture, not by {router.selection}, bias = {router.bias}, capacity = {router.capacity}"
         )
-    scaled = isinstance(router.weighting, Normalized) and router.weighting.scale != 1.0
+    scaled = isinstance(router.weighting, SigmoidEach) or router.weighting.scale != 1.0
     before = isinstance(router.weighting, SoftmaxBefore) and router.n_active < router.n_experts
     if scaled or before:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""One expert by itself, for the shared ones."""
+"""One expert by itself, for the shared ones, with or without a gate of its own."""
 
 import math
 
@@ -24,3 +24,14 @@ class SwiGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         gate, up = linear(x, self.gate_up).chunk(2, dim=-1)
         return linear(silu(gate) * up, self.down)
+
+
+class GatedSwiGLU(SwiGLU):
+    """f(x) = sigmoid(v . x) SwiGLU(x): a shared expert with a gate of its own, ``gate`` v (1, d) (Qwen2-MoE)."""
+
+    def __init__(self, d: int, hidden: int) -> None:
+        super().__init__(d, hidden)
+        self.gate = nn.Parameter(torch.empty(1, d).uniform_(-1 / math.sqrt(d), 1 / math.sqrt(d)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.sigmoid(linear(x, self.gate)) * super().forward(x)

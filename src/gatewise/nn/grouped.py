@@ -22,7 +22,7 @@ def grouped_linear(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
         rows = torch.nn.functional.grouped_mm(x, weight.transpose(1, 2), offs=ends)
         return rows.masked_fill_(_beyond(x, ends), 0.0)
     out = x.new_zeros(x.shape[0], weight.shape[1])
-    for m, (start, end) in enumerate(_groups(ends)):
+    for m, start, end in _groups(ends):
         torch.mm(x[start:end], weight[m].t(), out=out[start:end])
     return out
 
@@ -34,7 +34,7 @@ def grouped_outer(g: Tensor, x: Tensor, ends: Tensor) -> Tensor:
         out = torch.nn.functional.grouped_mm(g.t(), x, offs=ends)
         return out.masked_fill_(_idle(ends), 0.0)
     out = x.new_zeros(ends.numel(), g.shape[1], x.shape[1])
-    for m, (start, end) in enumerate(_groups(ends)):
+    for m, start, end in _groups(ends):
         torch.mm(g[start:end].t(), x[start:end], out=out[m])
     return out
 
@@ -61,9 +61,11 @@ def _idle(ends: Tensor) -> Tensor:
     return (ends == torch.cat([ends.new_zeros(1), ends[:-1]])).view(-1, 1, 1)
 
 
-def _groups(ends: Tensor) -> list[tuple[int, int]]:
+def _groups(ends: Tensor) -> list[tuple[int, int, int]]:
+    """The experts that have rows, each with its first row and the one after its last."""
     stops = ends.tolist()
-    return list(zip([0, *stops[:-1]], stops, strict=True))
+    starts = [0, *stops[:-1]]
+    return [(m, *rows) for m, rows in enumerate(zip(starts, stops, strict=True)) if rows[0] < rows[1]]
 
 
 @grouped_linear.register_fake

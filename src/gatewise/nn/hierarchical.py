@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.balancing import AuxiliaryLoss, Choice
-from gatewise.nn.token_router import AbstractRouter, Router, Routing
+from gatewise.nn.token_router import AbstractRouter, as_batch, Batch, Router, Routing
 
 
 class HierarchicalRouter(AbstractRouter):
@@ -33,9 +33,12 @@ class HierarchicalRouter(AbstractRouter):
         inner.n_active = inner.selection.n_active(self.group_size)
         inner.n_experts = self.group_size
 
-    def forward(self, x: Tensor) -> Routing:
-        first: Routing = self.outer(x)
-        scores = self.inner.scores(x).view(-1, self.outer.n_experts, self.group_size)  # (T, G, P)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Routing:
+        first: Routing = self.outer(x, mask)
+        batch = as_batch(x, mask)
+        scores = self.inner.scores(batch.tokens).view(-1, self.outer.n_experts, self.group_size)  # (T, G, P)
+        if batch.mask is not None:
+            scores = scores.masked_fill(~batch.mask.view(-1, 1, 1), 0.0)
         groups = first.indices.clamp(min=0)  # (T, K_outer)
         inside = scores.gather(1, groups.unsqueeze(-1).expand(-1, -1, self.group_size))
         second = self.inner.assign(inside.flatten(0, 1))  # one row per token and group
@@ -44,11 +47,14 @@ class HierarchicalRouter(AbstractRouter):
         indices = torch.where(nobody, -1, groups.unsqueeze(-1) * self.group_size + places).flatten(1)
         weights = (first.weights.unsqueeze(-1) * second.weights.view_as(places)).flatten(1)
         logarithms = (first.scores.log_softmax(-1).unsqueeze(-1) + scores.log_softmax(-1)).flatten(1)
-        return Routing(indices, weights, self._losses(first, logarithms, indices), logarithms)
+        routing = Routing(indices, weights, {}, logarithms)
+        return routing._replace(losses=self._losses(first, routing, batch))
 
-    def _losses(self, first: Routing, logarithms: Tensor, indices: Tensor) -> dict[str, Tensor]:
+    def _losses(self, first: Routing, routing: Routing, batch: Batch) -> dict[str, Tensor]:
         named = {f"outer_{name}": loss for name, loss in first.losses.items()}
-        if self.training:
-            choice = Choice(logarithms, logarithms.exp(), indices, self.n_experts)
+        if self.training and self.losses:
+            logarithms, indices, weights = routing.scores, routing.indices, routing.weights
+            rest = (weights, batch.mask, batch.n_sequences)
+            choice = Choice(logarithms, logarithms.exp(), indices, self.n_experts, *rest)
             named |= {loss.name: loss(choice) for loss in self.losses}
         return named

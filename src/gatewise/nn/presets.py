@@ -1,14 +1,18 @@
 """The published designs by name, built from the parts. The guide says of each where the open record is silent."""
 
+import os
+import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.functional import gelu, relu
 
 from gatewise.arrays import as_count
-from gatewise.nn.balancing import BiasBalancing, GShardLoss, SwitchLoss
+from gatewise.nn.balancing import GShardLoss, SequenceLoss, SwitchLoss
+from gatewise.nn.bias_balancing import BiasBalancing
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.cartesian import CartesianLayer
 from gatewise.nn.choice import Dense, GroupLimitedTopK, NullExperts, TopK
@@ -30,7 +34,7 @@ def switch(d: int = 768, hidden: int = 2048, n_experts: int = 128, capacity_fact
         TopK(1),
         SoftmaxBefore(),
         losses=(SwitchLoss(0.01),),
-        capacity=Capacity(capacity_factor),
+        capacity=Capacity(capacity_factor, eval_factor=2.0),
     )
     return MoELayer(MLPExperts(n_experts, d, hidden, activation=relu, bias=False), router)
 
@@ -79,7 +83,7 @@ def deepseek_v3(
         LinearScores(d, n_experts),
         GroupLimitedTopK(k, n_groups, groups_kept),
         Normalized("sigmoid", scale),
-        losses=(SwitchLoss(0.0001),),
+        losses=(SequenceLoss(0.0001),),
         bias=BiasBalancing(n_experts, speed=0.001),
     )
     return MoELayer(SwiGLUExperts(n_experts, d, hidden), router, shared=_shared(d, hidden, n_shared))
@@ -109,6 +113,7 @@ def adamoe(d: int = 4096, hidden: int = 14336, n_experts: int = 8, n_null: int =
     return MoELayer(SwiGLUExperts(n_experts, d, hidden), router)
 
 
+GIB = 2**30
 PRESETS: dict[str, Callable[..., MoELayer | CartesianLayer]] = {
     "switch": switch,
     "gshard": gshard,
@@ -122,11 +127,16 @@ PRESETS: dict[str, Callable[..., MoELayer | CartesianLayer]] = {
 }
 
 
-def preset(name: str, **sizes: Any) -> MoELayer | CartesianLayer:
+def preset(name: str, *, device: str | torch.device | None = None, **sizes: Any) -> MoELayer | CartesianLayer:
     """A published design by name; ``sizes`` replace the published ones.
+
+    ``device`` is where the parameters are made; "meta" makes them without memory, and `load` fills them from a file.
+    From one GiB on a warning says the size before anything is allocated; what does not fit is an error.
 
     >>> preset("mixtral", d=16, hidden=32).n_experts
     8
+    >>> preset("mixtral", device="meta").experts.down.shape
+    torch.Size([8, 4096, 14336])
     """
     if name not in PRESETS:
         raise ValueError(f"name must be one of {', '.join(map(repr, PRESETS))}, not {name!r}")
@@ -134,7 +144,34 @@ def preset(name: str, **sizes: Any) -> MoELayer | CartesianLayer:
     for size in sizes:
         if size not in allowed:
             raise ValueError(f"sizes of {name!r} must be among {', '.join(allowed)}, not {size!r}")
-    return PRESETS[name](**sizes)
+    place = torch.get_default_device() if device is None else torch.device(device)
+    with torch.device("meta"):
+        bare = PRESETS[name](**sizes)
+    if place.type == "meta":
+        return bare
+    say_size(name, sum(tensor.nbytes for tensor in bare.state_dict().values()), place)
+    with place:
+        return PRESETS[name](**sizes)
+
+
+def say_size(name: str, n_bytes: int, place: torch.device) -> None:
+    """A warning with the size of a preset from one GiB on; an error where the device has less."""
+    size = f"the parameters of {name!r} at these sizes take {n_bytes / GIB:.1f} GiB on {place}"
+    remedy = "smaller sizes, such as d= and hidden=, or device='meta' take less"
+    room = _room(place)
+    if room is not None and n_bytes > room:
+        raise ValueError(f"{size}, which has {room / GIB:.1f} GiB: {remedy}")
+    if n_bytes >= GIB:
+        warnings.warn(f"{size}; {remedy}", stacklevel=3)
+
+
+def _room(place: torch.device) -> int | None:
+    """The bytes that a device has, free ones on a GPU; None where nobody can say."""
+    if place.type == "cuda":
+        return int(torch.cuda.mem_get_info(place)[0])
+    if place.type == "cpu" and hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
 
 
 def _shared(d: int, hidden: int, n_shared: int) -> list[nn.Module]:

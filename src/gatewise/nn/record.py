@@ -57,13 +57,13 @@ class Recording:
     def _joined(self, parts: list[Tensor]) -> NDArray[Any]:
         if not parts:
             raise ValueError("the recording is empty: call the layer within `with record(layer) as recording`")
-        joined: NDArray[Any] = torch.cat([part.detach().cpu() for part in parts]).numpy()
+        joined: NDArray[Any] = torch.cat(parts).numpy()
         return joined
 
 
 @contextmanager
 def record(layer: MoELayer) -> Iterator[Recording]:
-    """Record every call of the layer within the block, wherever in a model it stands.
+    """Record every call of the layer within the block, wherever in a model it stands, on the CPU.
 
     >>> from gatewise.nn import preset
     >>> layer = preset("mixtral", d=8, hidden=4)
@@ -72,11 +72,13 @@ def record(layer: MoELayer) -> Iterator[Recording]:
     >>> recording.weights.shape, recording.chosen.sum()
     ((5, 8), np.int64(10))
     """
+    _check_layer(layer)
     recording = Recording(layer.n_experts)
 
     def keep(_module: nn.Module, _inputs: Any, routing: Routing) -> None:
-        detached = Routing(routing.indices.detach(), routing.weights.detach(), {}, routing.scores.detach())
-        recording.routings.append(detached)
+        parts = routing.by_token(layer.n_experts)
+        indices, weights, scores = (part.detach().cpu() for part in (parts.indices, parts.weights, parts.scores))
+        recording.routings.append(Routing(indices, weights, {}, scores))
 
     handle = layer.router.register_forward_hook(keep)
     try:
@@ -88,9 +90,11 @@ def record(layer: MoELayer) -> Iterator[Recording]:
 @contextmanager
 def only_expert(layer: MoELayer, m: int) -> Iterator[None]:
     """Within the block expert m alone serves every token, with the sum of its weights, or one if it had none."""
+    _check_layer(layer)
     as_count(m, "m", low=0, high=layer.n_experts - 1)
 
     def force(_module: nn.Module, _inputs: Any, routing: Routing) -> Routing:
+        routing = routing.by_token(layer.n_experts)
         total = routing.weights.sum(1, keepdim=True)
         total = torch.where((routing.indices >= 0).any(1, keepdim=True), total, 1.0)
         return Routing(torch.full_like(routing.indices[:, :1], m), total, routing.losses, routing.scores)
@@ -100,6 +104,13 @@ def only_expert(layer: MoELayer, m: int) -> Iterator[None]:
         yield
     finally:
         handle.remove()
+
+
+def _check_layer(layer: nn.Module) -> None:
+    if not isinstance(layer, MoELayer):
+        parts = [name for name, part in layer.named_modules() if isinstance(part, MoELayer)]
+        found = ", ".join(parts) or "none"
+        raise ValueError(f"layer must be a MoELayer, not a {type(layer).__name__}; within this one are: {found}")
 
 
 @torch.no_grad()

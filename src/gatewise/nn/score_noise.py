@@ -1,10 +1,20 @@
 """Noise while training: around a router's scores, so that an expert that is seldom chosen is tried now and then."""
 
+from typing import NamedTuple
+
 import torch
 from torch import nn, Tensor
 from torch.nn.functional import linear, softplus
 
 from gatewise.nn.router_scores import raised, Scores
+
+
+class NoisyDraw(NamedTuple):
+    """Scores with their noise, without it, and its standard deviation, (T, M) each."""
+
+    noisy: Tensor
+    clean: Tensor
+    deviation: Tensor
 
 
 class NoisyScores(nn.Module):
@@ -19,13 +29,18 @@ class NoisyScores(nn.Module):
         self.d, self.n_scores = scores.d, scores.n_scores
         self.weight = nn.Parameter(torch.zeros(self.n_scores, self.d))
 
-    def forward(self, x: Tensor) -> Tensor:
-        scores: Tensor = self.scores(x)
-        if not self.training:
-            return scores
+    def draw(self, x: Tensor) -> NoisyDraw:
+        """One draw of the noise for hidden states x (T, d)."""
+        clean: Tensor = self.scores(x)
         with torch.autocast(x.device.type, enabled=False):
-            spread = softplus(linear(raised(x), self.weight.to(scores.dtype)))
-        return scores + spread * torch.randn_like(scores)
+            deviation = softplus(linear(raised(x), self.weight.to(clean.dtype)))
+        return NoisyDraw(clean + deviation * torch.randn_like(clean), clean, deviation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            return self.draw(x).noisy
+        scores: Tensor = self.scores(x)
+        return scores
 
 
 class JitteredScores(nn.Module):

@@ -8,7 +8,7 @@ import torch
 from torch import nn, Tensor
 from torch.nn.functional import gelu
 
-from gatewise.arrays import as_count
+from gatewise.arrays import as_count, as_positive
 from gatewise.nn.dispatch import combine, dispatch, spread
 from gatewise.nn.functional import (
     Activation,
@@ -30,6 +30,12 @@ class Experts(nn.Module, ABC):
     n_experts: int
     d: int | None
     d_out: int | None
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """The dtype that tokens must have outside autocast; None where the experts decide themselves."""
+        first = next(self.parameters(), None)
+        return None if first is None else first.dtype
 
     def forward(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
         """The weighted sum of the chosen experts: x (T, d), indices and weights (T, K) -> (T, q).
@@ -122,13 +128,58 @@ class MLPExperts(Experts):
         return f"n_experts={self.n_experts}, d={self.d}, hidden={self.hidden}, d_out={self.d_out}"
 
 
+class ClampedSwiGLUExperts(Experts):
+    """f_m(x) = D_m [(min(g, limit) sigmoid(slope min(g, limit))) (1 + clip(u, limit))] + v_m: GPT-OSS's experts.
+
+    g and u are the halves of U_m x + u_m, clip(u, limit) lies in [-limit, limit]. ``gate_up`` (M, 2h, d) and
+    ``gate_up_bias`` (M, 2h) hold the gate's h rows first; ``down`` (M, d, h), ``down_bias`` (M, d).
+    """
+
+    def __init__(self, n_experts: int, d: int, hidden: int, limit: float = 7.0, slope: float = 1.702) -> None:
+        super().__init__()
+        self.n_experts, self.d = as_count(n_experts, "n_experts"), as_count(d, "d")
+        self.d_out, self.hidden = self.d, as_count(hidden, "hidden")
+        self.limit, self.slope = as_positive(limit, "limit"), as_positive(slope, "slope")
+        self.gate_up = nn.Parameter(_uniform((n_experts, 2 * hidden, d), d))
+        self.gate_up_bias = nn.Parameter(_uniform((n_experts, 2 * hidden), d))
+        self.down = nn.Parameter(_uniform((n_experts, d, hidden), hidden))
+        self.down_bias = nn.Parameter(_uniform((n_experts, d), hidden))
+
+    def sparse(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
+        return grouped_mlp(x, indices, weights, *self._layers(), self._gated)
+
+    def dense(self, x: Tensor, weights: Tensor) -> Tensor:
+        return dense_mlp(x, weights, *self._layers(), self._gated)
+
+    def _layers(self) -> tuple[Affine, Affine]:
+        return (self.gate_up, self.gate_up_bias), (self.down, self.down_bias)
+
+    def _gated(self, both: Tensor) -> Tensor:
+        """From (..., 2h) to (..., h)."""
+        gate, up = both.chunk(2, dim=-1)
+        gate, up = gate.clamp(max=self.limit), up.clamp(min=-self.limit, max=self.limit)
+        return gate * torch.sigmoid(self.slope * gate) * (1.0 + up)
+
+    def extra_repr(self) -> str:
+        sizes = f"n_experts={self.n_experts}, d={self.d}, hidden={self.hidden}"
+        return f"{sizes}, limit={self.limit}, slope={self.slope}"
+
+
 class ModuleExperts(Experts):
-    """Any modules (n, d) -> (n, q) as experts, one call for each that somebody chose."""
+    """Any modules (n, d) -> (n, q) as experts, one call for each that somebody chose.
+
+    The parameters of the others get gradients of zero, as those of stacked experts do: every process of
+    DistributedDataParallel then has the same ones to average.
+    """
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         super().__init__()
         self.members = nn.ModuleList(modules)
         self.n_experts, self.d, self.d_out = as_count(len(self.members), "n_experts"), None, None
+
+    @property
+    def dtype(self) -> None:
+        return None
 
     def sparse(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
         plan = dispatch(indices, self.n_experts)
@@ -138,7 +189,14 @@ class ModuleExperts(Experts):
         parts = [expert(rows) for expert, rows in zip(self.members, groups, strict=True) if len(rows)]
         parts = parts or [self.members[0](x[:0])]  # nobody was chosen: only the width is wanted
         nobody = parts[0].new_zeros(indices.numel() - ends[-1], parts[0].shape[1])
-        return combine(torch.cat([*parts, nobody]), masked(weights, indices), plan).to(parts[0].dtype)
+        y = combine(torch.cat([*parts, nobody]), masked(weights, indices), plan).to(parts[0].dtype)
+        return y + self._nothing([not size for size in sizes]).to(y.dtype)
+
+    def _nothing(self, idle: list[bool]) -> Tensor:
+        """Zero, as a sum over no entry of every parameter of the idle experts."""
+        idlers = [expert for expert, is_idle in zip(self.members, idle, strict=True) if is_idle]
+        parameters = [p for expert in idlers for p in expert.parameters() if p.requires_grad]
+        return sum((p.flatten()[:0].sum() for p in parameters), torch.zeros(()))
 
     def dense(self, x: Tensor, weights: Tensor) -> Tensor:
         parts = [weights[:, m, None] * expert(x) for m, expert in enumerate(self.members)]

@@ -1,4 +1,4 @@
-"""Weights of the chosen experts: a softmax before or after the choice, or any regular phi normalised over it."""
+"""Weights of the chosen experts: a softmax before or after the choice, or any regular phi, normalised or not."""
 
 import math
 from collections.abc import Callable
@@ -15,14 +15,22 @@ Phi = Literal["exp", "sigmoid"] | LogPhi
 
 @dataclass(frozen=True)
 class SoftmaxBefore:
-    """w = softmax(s) over all experts, of which the chosen keep theirs: below one in sum unless all are chosen."""
+    """w = scale * softmax(s) over all experts, of which the chosen keep theirs: below ``scale`` in sum unless K = M.
+
+    DeepSeek-V2 has a scale of 16.
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_scale(self.scale)
 
     def affinity(self, scores: Tensor) -> Tensor:
         """The probability of every expert, (T, M)."""
         return scores.softmax(-1)
 
     def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
-        weights = scores.softmax(-1).gather(1, indices.clamp(min=0))
+        weights = self.scale * scores.softmax(-1).gather(1, indices.clamp(min=0))
         return torch.where(indices < 0, 0.0, weights)
 
 
@@ -43,8 +51,7 @@ class Normalized:
     def __post_init__(self) -> None:
         if not (callable(self.phi) or self.phi in ("exp", "sigmoid")):
             raise ValueError(f"phi must be 'exp', 'sigmoid' or a callable t -> log phi(t), not {self.phi!r}")
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale must be a finite number above 0, not {self.scale!r}")
+        _check_scale(self.scale)
 
     def log_phi(self, scores: Tensor) -> Tensor:
         """log phi at every score."""
@@ -64,4 +71,31 @@ class Normalized:
         return torch.where(nobody, 0.0, self.scale * weights)
 
 
-Weighting = SoftmaxBefore | Normalized
+@dataclass(frozen=True)
+class SigmoidEach:
+    """w_m = scale * sigmoid(s_m): each chosen expert by itself, so that the sum is free (Llama 4's router).
+
+    >>> SigmoidEach()(torch.tensor([[0.0, 0.0, 9.0]]), torch.tensor([[0, 1]]))
+    tensor([[0.5000, 0.5000]])
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_scale(self.scale)
+
+    def affinity(self, scores: Tensor) -> Tensor:
+        """sigmoid(s), (T, M)."""
+        return scores.sigmoid()
+
+    def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
+        weights = self.scale * scores.gather(1, indices.clamp(min=0)).sigmoid()
+        return torch.where(indices < 0, 0.0, weights)
+
+
+Weighting = SoftmaxBefore | Normalized | SigmoidEach
+
+
+def _check_scale(scale: float) -> None:
+    if not (math.isfinite(scale) and scale > 0):
+        raise ValueError(f"scale must be a finite number above 0, not {scale!r}")

@@ -7,13 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_sample, Floats
+from gatewise.arrays import as_count, as_positive, as_rows, as_sample, BLOCK_NUMBERS, Floats
 from gatewise.solvers import interior_point
 from gatewise.solvers.interior_point import QuadraticObjective, simplex_gap
 
 TOLERANCE, MAX_ITER = 1e-10, 100
 MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
-BLOCK_NUMBERS = 2**22  # entries of the design that are held at a time: 32 MiB
 LARGEST = 1e150
 AHEAD = 1e-2  # the solver aims at this times tol, so that the gap stays below tol when tiny weights are set to zero
 VANISHING = 1e-9  # a smaller weight is set to zero

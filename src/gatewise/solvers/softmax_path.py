@@ -71,10 +71,11 @@ def gate_paths(
             + |theta|^2 / (2 spread^2) + |b|^2 / (2 linear_spread^2),
 
     the posterior mode under Gaussian coefficients. Sample weights multiply phi_i. The objective has several minima in
-    general; the one that is found lies downhill of the solution before it. A fit stops when the objective, in nats,
-    is within n ACCURACY^2 / 2 of its minimum: the mixtures are then within ACCURACY noise standard deviations of
-    those at the minimum, in the root mean square. Neither the units of the response nor the order of the experts
-    matter.
+    general; the one that is found lies downhill of the solution before it. A fit stops when the next Newton step is
+    predicted to lower the objective, in nats, by at most n ACCURACY^2 / 2, and takes that step. At a minimum the
+    mixtures are then within about ACCURACY noise standard deviations of the exact ones, in the root mean square. With
+    many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the order
+    of the experts matter, beyond rounding.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
@@ -149,8 +150,7 @@ def _path(F: Floats, sample: PathSample, request: PathRequest, axes: Floats) -> 
     if not loss.slope(experts @ sample.reference).any():  # the reference is a stationary point already
         return path
     rows = _packed(request.features[used] @ axes, experts, linear[used], loss, weight)
-    point, width = make_point(len(rows.columns), M, q), rows.lines.shape[1]
-    pre = make_preconditioner(M, width, q)
+    point, pre, width = make_point(rows), make_preconditioner(rows), rows.width
     offset, x = np.log(sample.reference), np.zeros(M * width + q)
     total = float(weight.sum())
     for number in np.argsort(request.spreads, kind="stable"):
@@ -176,26 +176,31 @@ def _kind(loss: Loss) -> int:
 def _packed(features: Floats, experts: Floats, linear: Floats, loss: Loss, weight: Floats) -> PackedRows:
     """The rows in the layout of the kernel. The variance of a quadratic loss divides the weights."""
     n, p = features.shape
-    filled = -(-n // TILE) * TILE
+    filled, width = -(-n // TILE) * TILE, -(-p // WIDTH) * WIDTH
     target, variance = loss.quadratic() or (np.zeros(n), 1.0)
-    lines = np.zeros((filled, -(-p // WIDTH) * WIDTH))
+    lines = np.zeros((filled, width))
     lines[:n, :p] = features
     return PackedRows(
         columns=_tiles(features, 0.0),
-        lines=lines,
+        lines=lines.ravel(),
         experts=_tiles(experts, 1.0),
         linear=_tiles(linear, 0.0),
         weight=np.pad(weight / variance, (0, filled - n)),
         target=np.pad(target, (0, filled - n)),
+        n_tiles=filled // TILE,
+        n_experts=experts.shape[1],
+        n_features=p,
+        width=width,
+        n_linear=linear.shape[1],
     )
 
 
 def _tiles(columns: Floats, filling: float) -> Floats:
-    """(n, k) as (T, k, 64), with rows of ``filling`` at the end."""
+    """(n, k) as (T, k, 64), flat, with rows of ``filling`` at the end."""
     n, k = columns.shape
     rows = np.full((-(-n // TILE) * TILE, k), filling)
     rows[:n] = columns
-    return np.ascontiguousarray(rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1))
+    return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
 
 
 def _judge(loss: Loss, weight: Floats, point: GatePoint, numbers: Floats) -> None:

@@ -150,8 +150,10 @@ def oscillation_curvature(amplitude: float, frequency: float) -> float:
 def oscillation_risk(n_experts: int, amplitude: float, frequency: float, constant: float = 1.0) -> float:
     """C (sup |f''| / 2)^2 / log(M)^2: local lines behind a softmax gate (`exa:role-shared-routed-expert`).
 
-    With A = 0 this is the case of the shared expert, O(1 / log^2 M); else O(L^4 / log^2 M). An upper bound: once
-    L^2 exceeds log M, the error of the paper's construction stays near A^2 / 2 and no longer grows like L^4.
+    With A = 0 this is the case of the shared expert, O(1 / log^2 M); else O(L^4 / log^2 M). For the construction in
+    the box of C_1 log M it is a bound with C = 1 / C_1^2. An upper bound: the error follows L^4 / log^2 M only while
+    L^2 is far below C_1 log M, so with C_1 = 1 not at numbers of experts that exist (`gatewise verify` has the
+    exponents there); beyond, the error stays near A^2 / 2.
 
     >>> round(oscillation_risk(1000, 1.0, 4.0) / oscillation_risk(1000, 0.0, 4.0))
     100380

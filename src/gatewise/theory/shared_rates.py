@@ -87,7 +87,7 @@ def fourier_branch_risk(m: float, slope: float, noise: float) -> float:
     """min_K {(gamma / 2)^2 tail(K) + sigma^2 (2K + 1) / m}: a Fourier learner on a branch (`ex:fourier-x-sin-cos`).
 
     The least risk that `lem:supp-fourier-sieve-lower` leaves to the orthogonal-series estimator, over all orders
-    K; it behaves like gamma sigma / (2 pi sqrt(m)), against sigma^2 / m for the shared representation.
+    K; it behaves like gamma sigma / (pi sqrt(m)), against sigma^2 / m for the shared representation.
 
     >>> round(fourier_branch_risk(10_000, 1.0, 1.0) * 100 * pi, 2)
     1.0

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gatewise.arrays import as_rows, as_vector, Floats
+from gatewise.arrays import as_rows, as_vector, BLOCK_NUMBERS, Floats
 from gatewise.gates import Gate, KernelGate, ScoreGate
 from gatewise.kernels.gradient import NO_SLOPES, softmax_residuals, softmax_value_and_grad
 from gatewise.kernels.linear_residuals import linear_residuals, linear_value_and_grad
 from gatewise.kernels.loss_kinds import GIVEN
-
-BLOCK_NUMBERS = 2**20
 
 
 class ParticleRows(NamedTuple):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_fma, compiled_leaf, compiled_sum
+from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
 from gatewise.kernels.path.products import add_product
 from gatewise.kernels.simd.elementary import exp_fine
 from gatewise.kernels.simd.lanes import fill, larger, load, store, WIDTH
@@ -31,11 +31,11 @@ QUADRATIC, LOGARITHM, LINEAR, FOREIGN = range(4)  # phi: (target - z)^2 / 2, -lo
 
 
 class PackedRows(NamedTuple):
-    """Rows in tiles of 64, the last one filled up with rows of weight zero.
+    """Rows in tiles of 64, the last one filled up with rows of weight zero. All arrays are flat.
 
     columns (T, p, 64) and lines (64 T, width) hold the features, the latter by row, with zeros up to a multiple of
-    eight columns; experts (T, M, 64), with ones in the rows that fill up; linear (T, q, 64); weight and target (64
-    T,).
+    eight columns; experts (T, M, 64), with ones in the rows that fill up; linear (T, q, 64); weight and target
+    (64 T,).
     """
 
     columns: Floats
@@ -44,12 +44,17 @@ class PackedRows(NamedTuple):
     linear: Floats
     weight: Floats
     target: Floats
+    n_tiles: int
+    n_experts: int
+    n_features: int
+    width: int
+    n_linear: int
 
 
 class GatePoint(NamedTuple):
-    """What the objective leaves behind at a parameter, and work space.
+    """What the objective leaves behind at a parameter, and work space. All arrays are flat.
 
-    gates, tilts (T, M, 64); mixture, slope, curvature (64 T,); scores, pulls (64 M,); pull (64,); sums (q, 8).
+    gates, tilts (T, M, 64); mixture, slope, curvature (64 T,); scores, pulls (M, 64); pull (64,); sums (q, 8).
     """
 
     gates: Floats
@@ -63,31 +68,21 @@ class GatePoint(NamedTuple):
     sums: Floats
 
 
-@compiled
-def make_point(n_tiles: int, n_experts: int, n_linear: int) -> GatePoint:
-    """Room for T tiles, M experts and q linear columns, filled with zeros."""
-    return GatePoint(
-        gates=np.zeros((n_tiles, n_experts, TILE)),
-        tilts=np.zeros((n_tiles, n_experts, TILE)),
-        mixture=np.zeros(n_tiles * TILE),
-        slope=np.zeros(n_tiles * TILE),
-        curvature=np.zeros(n_tiles * TILE),
-        scores=np.zeros(n_experts * TILE),
-        pulls=np.zeros(n_experts * TILE),
-        pull=np.zeros(TILE),
-        sums=np.zeros((n_linear, WIDTH)),
-    )
+def make_point(rows: PackedRows) -> GatePoint:
+    """Room for a point on these rows, filled with zeros."""
+    n, M = rows.n_tiles * TILE, rows.n_experts
+    sizes = n * M, n * M, n, n, n, TILE * M, TILE * M, TILE, WIDTH * rows.n_linear
+    return GatePoint(*(np.zeros(size) for size in sizes))
 
 
 @compiled_fma
 def mix(rows: PackedRows, offset: Floats, x: Floats, point: GatePoint) -> None:
     """Weights, tilts and mixture at x: theta (M, width) padded as the lines are, then b (q,)."""
-    n_experts, p, width = offset.size, rows.columns.shape[1], rows.lines.shape[1]
-    columns = rows.columns.ravel()
-    for tile in range(rows.columns.shape[0]):
-        add_product(x, 0, width, n_experts, columns, tile * p * TILE, p, TILE, point.scores, False)
+    n_experts, p, width = rows.n_experts, rows.n_features, rows.width
+    for tile in range(rows.n_tiles):
+        add_product(x, width, n_experts, rows.columns, tile * p * TILE, p, TILE, point.scores, False)
         _softmax_tile(point.scores, offset, rows.experts, tile, point.gates, point.tilts, point.mixture)
-        _add_linear(rows.linear, tile, x, n_experts * width, point.mixture, tile * TILE)
+        _add_linear(rows.linear, rows.n_linear, tile, x, n_experts * width, point.mixture, tile * TILE)
 
 
 @compiled_leaf
@@ -115,12 +110,12 @@ def _softmax_tile(
 
 
 @compiled_leaf
-def _add_linear(linear: Floats, tile: int, x: Floats, start: int, out: Floats, place: int) -> None:
+def _add_linear(linear: Floats, q: int, tile: int, x: Floats, start: int, out: Floats, place: int) -> None:
     """out[place + i] += sum_j x[start + j] linear[tile, j, i]."""
     for column in range(0, TILE, WIDTH):
         total = load(out, place + column)
-        for j in range(linear.shape[1]):
-            total = total + load(linear, (tile * linear.shape[1] + j) * TILE + column) * x[start + j]
+        for j in range(q):
+            total = total + load(linear, (tile * q + j) * TILE + column) * x[start + j]
         store(out, place + column, total)
 
 
@@ -161,12 +156,11 @@ def gradient(
     rows: PackedRows, point: GatePoint, x: Floats, penalty: float, linear_penalty: float, out: Floats
 ) -> None:
     """The gradient of the objective at x, where ``point`` is already."""
-    lines = rows.lines.ravel()
-    _begin(point.sums, x, penalty, linear_penalty, out)
-    for tile in range(rows.columns.shape[0]):
-        _slope_pulls(point.tilts, point.slope, tile, point.pulls, point.pull)
-        _pull_back(lines, rows.linear, tile, point, out)
-    _finish(point.sums, out)
+    _begin(point.sums, x, rows.n_linear, penalty, linear_penalty, out)
+    for tile in range(rows.n_tiles):
+        _slope_pulls(point.tilts, rows.n_experts, point.slope, tile, point.pulls, point.pull)
+        _pull_back(rows, tile, point.pulls, point.pull, point.sums, out)
+    _finish(point.sums, rows.n_linear, out)
 
 
 @compiled_fma
@@ -174,23 +168,21 @@ def hessian_product(
     rows: PackedRows, point: GatePoint, v: Floats, penalty: float, linear_penalty: float, out: Floats
 ) -> None:
     """The product of the Hessian at ``point`` with a direction v, in the layout of x."""
-    n_experts, p, width = point.gates.shape[1], rows.columns.shape[1], rows.lines.shape[1]
-    columns, lines = rows.columns.ravel(), rows.lines.ravel()
-    _begin(point.sums, v, penalty, linear_penalty, out)
-    for tile in range(rows.columns.shape[0]):
-        add_product(v, 0, width, n_experts, columns, tile * p * TILE, p, TILE, point.scores, False)
+    n_experts, p, width = rows.n_experts, rows.n_features, rows.width
+    _begin(point.sums, v, rows.n_linear, penalty, linear_penalty, out)
+    for tile in range(rows.n_tiles):
+        add_product(v, width, n_experts, rows.columns, tile * p * TILE, p, TILE, point.scores, False)
         for i in range(TILE):
             point.pull[i] = 0.0
-        _add_linear(rows.linear, tile, v, n_experts * width, point.pull, 0)
-        _curved_pulls(point, tile, point.scores, point.pulls, point.pull)
-        _pull_back(lines, rows.linear, tile, point, out)
-    _finish(point.sums, out)
+        _add_linear(rows.linear, rows.n_linear, tile, v, n_experts * width, point.pull, 0)
+        _curved_pulls(point, n_experts, tile)
+        _pull_back(rows, tile, point.pulls, point.pull, point.sums, out)
+    _finish(point.sums, rows.n_linear, out)
 
 
 @compiled_leaf
-def _slope_pulls(tilts: Floats, slope: Floats, tile: int, pulls: Floats, pull: Floats) -> None:
+def _slope_pulls(tilts: Floats, n_experts: int, slope: Floats, tile: int, pulls: Floats, pull: Floats) -> None:
     """pulls[m] = slope tilts[m] and pull = slope."""
-    n_experts = tilts.shape[1]
     for column in range(0, TILE, WIDTH):
         s = load(slope, tile * TILE + column)
         store(pull, column, s)
@@ -199,10 +191,10 @@ def _slope_pulls(tilts: Floats, slope: Floats, tile: int, pulls: Floats, pull: F
 
 
 @compiled_leaf
-def _curved_pulls(point: GatePoint, tile: int, scores: Floats, pulls: Floats, pull: Floats) -> None:
+def _curved_pulls(point: GatePoint, n_experts: int, tile: int) -> None:
     """The pulls of a product with the Hessian, from the changes of the scores and, in pull, of the linear part."""
     gates, tilts, slope, curvature = point.gates, point.tilts, point.slope, point.curvature
-    n_experts = tilts.shape[1]
+    scores, pulls, pull = point.scores, point.pulls, point.pull
     for column in range(0, TILE, WIDTH):
         first = tile * n_experts * TILE + column
         tilted, mean = fill(0.0), fill(0.0)
@@ -219,41 +211,33 @@ def _curved_pulls(point: GatePoint, tile: int, scores: Floats, pulls: Floats, pu
             store(pulls, m * TILE + column, push - bent * load(gates, first + m * TILE))
 
 
-@compiled_fma
-def _begin(sums: Floats, x: Floats, penalty: float, linear_penalty: float, out: Floats) -> None:
+@compiled_leaf
+def _begin(sums: Floats, x: Floats, q: int, penalty: float, linear_penalty: float, out: Floats) -> None:
     """Start with the derivatives of the penalties."""
-    n_scores = x.size - sums.shape[0]
-    for k in range(n_scores):
+    for k in range(x.size - q):
         out[k] = penalty * x[k]
-    for k in range(n_scores, x.size):
+    for k in range(x.size - q, x.size):
         out[k] = linear_penalty * x[k]
-    for j in range(sums.shape[0]):
-        for i in range(WIDTH):
-            sums[j, i] = 0.0
-
-
-@compiled_fma
-def _pull_back(lines: Floats, linear: Floats, tile: int, point: GatePoint, out: Floats) -> None:
-    """Add the pulls of a tile to the derivatives: pulls . lines to those in theta, linear . pull to the sums."""
-    n_experts, width = point.gates.shape[1], lines.size // point.mixture.size
-    add_product(point.pulls, 0, TILE, n_experts, lines, tile * TILE * width, TILE, width, out, True)
-    _add_sums(linear, tile, point.pull, point.sums)
+    for j in range(sums.size):
+        sums[j] = 0.0
 
 
 @compiled_leaf
-def _add_sums(linear: Floats, tile: int, pull: Floats, sums: Floats) -> None:
-    for j in range(linear.shape[1]):
+def _pull_back(rows: PackedRows, tile: int, pulls: Floats, pull: Floats, sums: Floats, out: Floats) -> None:
+    """Add the pulls of a tile to the derivatives: pulls . lines to those in theta, linear . pull to the sums."""
+    width, q = rows.width, rows.n_linear
+    add_product(pulls, TILE, rows.n_experts, rows.lines, tile * TILE * width, TILE, width, out, True)
+    for j in range(q):
         total = load(sums, j * WIDTH)
         for column in range(0, TILE, WIDTH):
-            total = total + load(linear, (tile * linear.shape[1] + j) * TILE + column) * load(pull, column)
+            total = total + load(rows.linear, (tile * q + j) * TILE + column) * load(pull, column)
         store(sums, j * WIDTH, total)
 
 
-@compiled_fma
-def _finish(sums: Floats, out: Floats) -> None:
-    first = out.size - sums.shape[0]
-    for j in range(sums.shape[0]):
+@compiled_leaf
+def _finish(sums: Floats, q: int, out: Floats) -> None:
+    for j in range(q):
         total = 0.0
         for i in range(WIDTH):
-            total += sums[j, i]
-        out[first + j] += total
+            total += sums[j * WIDTH + i]
+        out[out.size - q + j] += total

@@ -8,7 +8,6 @@ from gatewise.kernels.simd.lanes import fill, load, store, WIDTH
 @compiled_fma
 def add_product(
     left: Floats,
-    start: int,
     stride: int,
     count: int,
     right: Floats,
@@ -20,15 +19,15 @@ def add_product(
 ) -> None:
     """out[m, w] = sum_k left[m, k] right[k, w] for m < count, k < depth, w < width; added to ``out`` if ``add``.
 
-    ``left`` begins at the flat place ``start``, its rows are ``stride`` apart; ``right`` begins at the flat place
-    ``at``. ``out`` begins at 0. The rows of ``right`` and ``out`` are ``width`` apart, a multiple of eight.
+    All arrays are flat. The rows of ``left`` are ``stride`` apart, those of ``out`` and of ``right``, which begins at
+    the place ``at``, are ``width`` apart, a multiple of eight.
     """
     for w in range(0, width, WIDTH):
         whole = count - count % 4
         for m in range(0, whole, 4):
-            _four_rows(left, start + m * stride, stride, right, at + w, depth, width, out, m * width + w, add)
+            _four_rows(left, m * stride, stride, right, at + w, depth, width, out, m * width + w, add)
         for m in range(whole, count):
-            _one_row(left, start + m * stride, right, at + w, depth, width, out, m * width + w, add)
+            _one_row(left, m * stride, right, at + w, depth, width, out, m * width + w, add)
 
 
 @compiled_leaf

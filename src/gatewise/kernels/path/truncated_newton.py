@@ -7,7 +7,7 @@ the norm of the preconditioner, so that the square of a length is a change of th
 response, and of the features, do not matter.
 
 The method stops when the next Newton step, not cut short by the trust region, is predicted to lower the objective by
-at most ``tolerance``; that step is still taken.
+at most ``tolerance``; that step is still taken, and about a tenth of the tolerance is left.
 """
 
 from math import isfinite, sqrt
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_fma, compiled_sum
+from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
 from gatewise.kernels.path.packed_rows import (
     FOREIGN,
     GatePoint,
@@ -33,12 +33,12 @@ MOST_STEPS = 200
 MOST_PRODUCTS = 250  # products with the Hessian for one step
 ARMIJO = 1e-4  # a step must lower the objective by this part of what the slope promises
 SHORTEST = 1e-8  # the smallest part of a step that is tried
-LEFT = 0.09  # conjugate gradients stop when this part of the first predicted decrease is left,
-ENOUGH = 0.1  # or this part of the tolerance
+LEFT = 0.1  # conjugate gradients stop when this part of the first predicted decrease is left, or of the tolerance
+STALE = 8  # products after which the preconditioner is prepared anew
 ROUNDING = 1e-14  # of the objective: no decrease below it can be seen
 
 # The places of single numbers in `NewtonState.numbers`.
-JUDGED, LOSS, VALUE, RADIUS, LENGTH, FRACTION, SLOPE, PREDICTED, INSIDE, STEPS, PRODUCTS, LEFT_OVER = range(12)
+JUDGED, LOSS, VALUE, RADIUS, LENGTH, FRACTION, SLOPE, PREDICTED, INSIDE, STEPS, PRODUCTS, PREPARED = range(12)
 
 
 class Setting(NamedTuple):
@@ -54,9 +54,11 @@ class Setting(NamedTuple):
 class NewtonState(NamedTuple):
     """The parameter x, the one to be tried, the step between them, and vectors of the conjugate gradients.
 
-    numbers: see the list of their places above; STEPS and PRODUCTS count, LEFT_OVER is the last predicted decrease.
+    numbers: see the list of their places above; STEPS and PRODUCTS count, PREPARED is the number of products at
+    which the preconditioner was prepared.
     """
 
+    numbers: Floats
     x: Floats
     trial: Floats
     step: Floats
@@ -65,26 +67,23 @@ class NewtonState(NamedTuple):
     solved: Floats
     direction: Floats
     product: Floats
-    numbers: Floats
 
 
-@compiled
 def make_state(size: int, radius: float) -> NewtonState:
     """A state that starts at zero, with a trust region of this radius."""
-    zeros = np.zeros((8, size))
-    numbers = np.zeros(LEFT_OVER + 1)
+    numbers = np.zeros(PREPARED + 1)
     numbers[RADIUS] = radius
-    return NewtonState(zeros[0], zeros[1], zeros[2], zeros[3], zeros[4], zeros[5], zeros[6], zeros[7], numbers)
+    return NewtonState(numbers, *(np.zeros(size) for _ in range(8)))
 
 
-@compiled
+@compiled_fma
 def minimise(rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState) -> bool:
     """Run until the minimum is reached, True, or until the caller has to judge the mixture, False.
 
     The latter happens if the loss is FOREIGN only: the caller then puts the sum of the losses at ``point.mixture``
     into numbers[LOSS] and weighted slopes and curvatures into ``point``, sets numbers[JUDGED] to 1, and calls again.
     """
-    numbers = state.numbers
+    numbers, penalty, linear_penalty = state.numbers, setting.penalty, setting.linear_penalty
     while True:
         if numbers[JUDGED] == 0.0:
             mix(rows, setting.offset, state.trial, point)
@@ -92,17 +91,23 @@ def minimise(rows: PackedRows, setting: Setting, point: GatePoint, pre: Precondi
                 return False
             numbers[LOSS] = row_losses(setting.kind, rows, point)
         numbers[JUDGED] = 0.0
-        n_scores = state.x.size - rows.linear.shape[1]
-        penalty = penalty_of(state.trial, n_scores, setting.penalty, setting.linear_penalty)
-        if _move(numbers[LOSS] + penalty, state, setting.tolerance):
+        shrinkage = penalty_of(state.trial, rows.n_experts * rows.width, penalty, linear_penalty)
+        if _move(numbers[LOSS] + shrinkage, state, setting.tolerance):
             continue  # the step was too long and has been shortened
-        if numbers[STEPS] == 0.0:
-            prepare_linear(pre, rows, point, setting.linear_penalty)
-        if numbers[FRACTION] == 0.0 or _newton_step(rows, setting, point, pre, state):
+        if numbers[FRACTION] == 0.0 or numbers[STEPS] == MOST_STEPS:
             return True
+        gradient(rows, point, state.x, penalty, linear_penalty, state.gradient)
+        if numbers[STEPS] == 0.0:
+            prepare_linear(pre, rows, point, linear_penalty)
+        if numbers[STEPS] == 0.0 or numbers[PRODUCTS] >= numbers[PREPARED] + STALE:
+            prepare_scores(pre, rows, point, penalty)
+            numbers[PREPARED] = numbers[PRODUCTS]
+        if not _conjugate_gradients(rows, setting, point, pre, state):
+            return True  # the gradient is within the tolerance
+        _try_step(state)
 
 
-@compiled_fma
+@compiled_leaf
 def _move(value: float, state: NewtonState, tolerance: float) -> bool:
     """Take the step to the trial if the objective falls enough; else shorten it and return True.
 
@@ -133,7 +138,7 @@ def _move(value: float, state: NewtonState, tolerance: float) -> bool:
     return False
 
 
-@compiled_fma
+@compiled_leaf
 def _update_radius(change: float, numbers: Floats) -> None:
     """The trust region shrinks where the model was wrong, and grows where it was right up to the edge."""
     ratio = -change / numbers[PREDICTED]
@@ -145,22 +150,14 @@ def _update_radius(change: float, numbers: Floats) -> None:
         numbers[RADIUS] *= 2.0
 
 
-@compiled_fma
-def _newton_step(
-    rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState
-) -> bool:
-    """Put the next trial into ``state``; True if there is none, because the gradient is within the tolerance."""
-    gradient(rows, point, state.x, setting.penalty, setting.linear_penalty, state.gradient)
-    prepare_scores(pre, rows, point, setting.penalty)
-    numbers = state.numbers
-    if numbers[STEPS] == MOST_STEPS or not _conjugate_gradients(rows, setting, point, pre, state):
-        return True
-    numbers[STEPS] += 1.0
-    numbers[FRACTION] = 1.0
-    numbers[SLOPE] = _dot(state.gradient, state.step)
+@compiled_leaf
+def _try_step(state: NewtonState) -> None:
+    """Put the whole step into the trial."""
+    state.numbers[STEPS] += 1.0
+    state.numbers[FRACTION] = 1.0
+    state.numbers[SLOPE] = _dot(state.gradient, state.step)
     for k in range(state.x.size):
         state.trial[k] = state.x[k] + state.step[k]
-    return False
 
 
 @compiled_fma
@@ -176,14 +173,14 @@ def _conjugate_gradients(
     for k in range(size):
         state.residual[k] = -state.gradient[k]
         state.step[k] = 0.0
-    precondition(pre, state.residual, state.solved)
+    precondition(pre, rows, state.residual, state.solved)
     power = _dot(state.residual, state.solved)
-    numbers[PREDICTED], numbers[LEFT_OVER], numbers[INSIDE] = 0.0, 0.5 * power, 1.0
-    if not 0.5 * power > ENOUGH * setting.tolerance:
+    numbers[PREDICTED], numbers[INSIDE] = 0.0, 1.0
+    if not 0.5 * power > LEFT * setting.tolerance:
         return False
     for k in range(size):
         state.direction[k] = state.solved[k]
-    bar = max(LEFT * power, 2.0 * ENOUGH * setting.tolerance)
+    bar = LEFT * max(power, 2.0 * setting.tolerance)
     long, across, wide, square = 0.0, 0.0, power, numbers[RADIUS] ** 2
     for _ in range(MOST_PRODUCTS):
         hessian_product(rows, point, state.direction, setting.penalty, setting.linear_penalty, state.product)
@@ -198,7 +195,7 @@ def _conjugate_gradients(
         long += length * (2.0 * across + length * wide)
         if numbers[INSIDE] == 0.0:
             break
-        precondition(pre, state.residual, state.solved)
+        precondition(pre, rows, state.residual, state.solved)
         before, power = power, _dot(state.residual, state.solved)
         if power <= bar:
             break
@@ -207,11 +204,10 @@ def _conjugate_gradients(
         for k in range(size):
             state.direction[k] = state.solved[k] + ratio * state.direction[k]
     numbers[LENGTH] = sqrt(long)
-    numbers[LEFT_OVER] = numbers[PREDICTED]
     return True
 
 
-@compiled_fma
+@compiled_leaf
 def _advance(state: NewtonState, length: float) -> None:
     for k in range(state.x.size):
         state.step[k] += length * state.direction[k]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gatewise.nn.fused.autograd import fused
 from gatewise.nn.fused.backend import INTERPRETED, triton
+from gatewise.nn.fused.few_tokens import FEW, few_swiglu
 
 __all__ = ["can_fuse", "fused_swiglu"]
 
@@ -45,5 +46,9 @@ def fused_swiglu(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, d
     if indices.numel() == 0:
         return x * 0 + (gate_up.sum() + down.sum() + weights.sum()) * 0  # no rows; the gradients are zeros
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in (x, weights, gate_up, down))
-    y: Tensor = fused(x.contiguous(), indices, weights.contiguous(), gate_up.contiguous(), down.contiguous(), keep)[0]
+    x, weights, gate_up, down = (t.contiguous() for t in (x, weights, gate_up, down))
+    if len(x) <= FEW and not keep:
+        few: Tensor = few_swiglu(x, indices.contiguous(), weights, gate_up, down)
+        return few
+    y: Tensor = fused(x, indices, weights, gate_up, down, keep)[0]
     return y

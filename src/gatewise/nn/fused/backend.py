@@ -30,6 +30,11 @@ def blocks_of(tensor: Tensor, shape: list[int]) -> Any:
     return TensorDescriptor.from_tensor(tensor, shape)
 
 
+def early(is_early: bool) -> dict[str, bool]:
+    """The keyword that lets a kernel start before the one ahead of it has ended; the interpreter does not know it."""
+    return {"launch_pdl": True} if is_early and not INTERPRETED else {}
+
+
 def processors(tensor: Tensor) -> int:
     """The number of multiprocessors of the tensor's device; two where the kernels are interpreted."""
     return torch.cuda.get_device_properties(tensor.device).multi_processor_count if tensor.is_cuda else 2

@@ -1,35 +1,41 @@
-"""Every numbered claim of the paper as a check that can fail."""
+"""Every numbered claim of the paper as a check of the package's own functions that can fail."""
 
-from gatewise.paper.verify import check_aggregation as aggregation
-from gatewise.paper.verify import check_approximation as approximation
-from gatewise.paper.verify import check_entropy as entropy
-from gatewise.paper.verify import check_geometry as geometry
-from gatewise.paper.verify import check_kernels as kernels
-from gatewise.paper.verify import check_oracle as oracle
-from gatewise.paper.verify import check_routing as routing
-from gatewise.paper.verify import check_selection as selection
-from gatewise.paper.verify import check_shared as shared
+from gatewise.paper.verify import (
+    check_aggregation,
+    check_approximation,
+    check_entropy,
+    check_geometry,
+    check_kernels,
+    check_oracle,
+    check_projection,
+    check_routing,
+    check_selection,
+    check_shared,
+    check_soft_regions,
+)
 from gatewise.paper.verify.check import Check, CheckOutcome, run_check, run_checks, VerifyRow
 
-# In the order of the paper. A new check needs a line in its file and a broken version in tests/paper/test_verify.py.
+# In the order of the paper. A new check needs a line in its file, and one in tools/broken.py that makes it fail.
 CHECKS: tuple[Check, ...] = (
-    *approximation.CHECKS,
-    *entropy.CHECKS,
-    *aggregation.CHECKS,
-    *oracle.CHECKS,
-    *routing.CHECKS,
-    *geometry.CHECKS,
-    *kernels.CHECKS,
-    *selection.CHECKS,
-    *shared.CHECKS,
+    *check_approximation.CHECKS,
+    *check_entropy.CHECKS,
+    *check_aggregation.CHECKS,
+    *check_oracle.CHECKS,
+    *check_projection.CHECKS,
+    *check_routing.CHECKS,
+    *check_geometry.CHECKS,
+    *check_kernels.CHECKS,
+    *check_selection.CHECKS,
+    *check_soft_regions.CHECKS,
+    *check_shared.CHECKS,
 )
 
 
 def select_checks(only: str | None) -> tuple[Check, ...]:
     """The checks whose label contains ``only``; all of them without it.
 
-    >>> [check.label for check in select_checks("thm:top-k")]
-    ['thm:top-k']
+    >>> [check.label for check in select_checks("pro:continuity")]
+    ['pro:continuity']
     """
     chosen = tuple(check for check in CHECKS if only is None or only in check.label)
     if not chosen:

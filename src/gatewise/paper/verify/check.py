@@ -21,12 +21,15 @@ class CheckOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """One claim. ``run(rng, quick)`` draws its own randomness; its further arguments exist to be broken in tests."""
+    """One claim. ``run(rng, quick)`` draws its own randomness and asks the functions that the package ships.
+
+    That it can fail is shown by breaking these functions, one at a time: `tools/broken.py` has the table.
+    """
 
     label: str
     computed: str
     law: str
-    run: Callable[..., CheckOutcome]
+    run: Callable[[np.random.Generator, bool], CheckOutcome]
 
     @property
     def name(self) -> str:
@@ -81,6 +84,23 @@ def held_out_ratio(measured: ArrayLike, law: ArrayLike) -> float:
     quotient = np.asarray(measured) / np.asarray(law)
     half = len(quotient) // 2
     return float(quotient[half:].max() / quotient[:half].max())
+
+
+class Constant(NamedTuple):
+    """The constant of measured <= C law: the largest quotient on a grid, and its ratio to the smallest."""
+
+    value: float
+    spread: float
+
+
+def fitted_constant(measured: ArrayLike, law: ArrayLike) -> Constant:
+    """The least C with measured <= C law on a whole grid, and the spread of measured / law over the grid.
+
+    >>> fitted_constant([1.0, 3.0], [1.0, 2.0])
+    Constant(value=1.5, spread=1.5)
+    """
+    quotient = np.asarray(measured, dtype=np.float64) / np.asarray(law, dtype=np.float64)
+    return Constant(float(quotient.max()), float(quotient.max() / quotient.min()))
 
 
 def cube_grid(d: int, points: int) -> Floats:

@@ -1,0 +1,47 @@
+"""``python -m benchmarks.real.choose``: settings of the router, chosen on one half of the data, judged on another."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.command import start
+from benchmarks.real import report
+from benchmarks.real.choice import best_settings, crossed, entry_name, losses
+from benchmarks.real.competitors import RIVALS, router
+from benchmarks.real.grid import GRID
+from benchmarks.real.run import run
+from benchmarks.real.suites import DATA_SETS, HALVES
+from gatewise.app.terminal import console, Jobs, show_progress, write_json
+
+
+def main(
+    pool: Annotated[
+        list[str] | None, typer.Option(help="default or strong; repeat for both, chosen together.")
+    ] = None,
+    splits: Annotated[int | None, typer.Option(min=1, help="At most so many splits of every data set.")] = None,
+    jobs: Jobs = -1,
+    json_file: Annotated[Path, typer.Option("--json", help="Where the tables go.")] = Path(
+        "benchmarks/results/real.json"
+    ),
+    out: Annotated[Path, typer.Option(help="Folder for what is done so far.")] = Path("out/bench"),
+) -> None:
+    """Every setting of the grid and every rival on every data set. Goes on where it stopped."""
+    routers = [router(settings, entry_name(name)) for name, settings in GRID.items()]
+    results = {}
+    for one in pool or ["default"]:
+        rivals = [rival for rival in RIVALS if one in rival.pools]
+        results[one] = run(DATA_SETS, splits, [*rivals, *routers], jobs, out, show_progress, one)
+    names = [[data.name for data in half] for half in HALVES]
+    everything = [name for half in names for name in half]
+    tables, grid = crossed(results, names, list(GRID)), list(GRID)
+    console.print(report.choice_table([losses(results, some, grid) for some in (*names, everything)]))
+    for table in tables:
+        console.print(report.crossed_table(table))
+    shipped = best_settings(results, everything, grid)
+    console.print(f"chosen on both halves: {shipped}")
+    write_json(json_file, {"chosen": shipped, "tables": [table.record() for table in tables]})
+
+
+if __name__ == "__main__":
+    start(main)
