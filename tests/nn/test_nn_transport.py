@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from gatewise.gates.load_prices import load_prices  # noqa: E402
-from gatewise.geometry.coadaptation import SpecializationHistory  # noqa: E402
-from gatewise.nn.transport import entropic_transport  # noqa: E402
+from gatewise.gates.load_prices import load_prices
+from gatewise.geometry.coadaptation import SpecializationHistory
+from gatewise.nn.transport import entropic_transport
 
 
 def test_the_plan_is_the_softmax_with_the_prices_of_the_load():

@@ -65,10 +65,7 @@ def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
         handles: list[Any] = [Patch(color=colour, label=f"expert {m + 1}") for m, colour in enumerate(COLOURS[:3])]
         handles.append(Line2D([], [], color="black", linewidth=1.6, label="true border, true leader's number"))
         figure.legend(handles=handles, loc="outside upper center", ncols=4)
-        reps = panels[0].reps
-        figure.supxlabel(
-            f"each panel: the median of {reps} replications by l1 error; in brackets: mean over all of them"
-        )
+        figure.supxlabel(_which(panels), fontsize=10)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     return path
