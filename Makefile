@@ -11,7 +11,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants house bench bench-real figure clean help
+.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -69,6 +69,9 @@ test-pools: $(VENV)/.dev  ## the tests that start pools of processes or a dask c
 
 mutants: $(VENV)/.dev  ## break one line at a time, in a copy, and see that a test fails
 	$(BIN)/python tools/mutants.py
+
+claims: $(VENV)/.dev  ## break shipped functions one at a time: a claim of `gatewise verify` must fail
+	$(BIN)/python -m tools.claims
 
 house: $(VENV)/.dev  ## names that occur twice, concepts that are written twice, and how far a fit walks
 	$(BIN)/python -m tools.house

@@ -80,4 +80,7 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("gpu_moe", f"forward, {shape}",
                ("rows", {"shape": shape, "skewed": False}, "fused", "forward_tflops"), "TFLOP/s", goal)
       for shape, goal in _SHAPES.items()),
+    *(Headline("gpu_tokens", f"reading the weights once, T = {tokens}, {shape}",
+               ("rows", {"shape": shape, "tokens": tokens}, "over_floor"), TIME, 1.67, "less")
+      for shape in ("olmoe", "qwen3_30b", "mixtral", "deepseek_moe") for tokens in (1, 8, 64, 256)),
 )  # fmt: skip

@@ -246,6 +246,7 @@ BREAKS = (
         "continuity",
     ),
     Break("gatewise.gates.linear.LinearGate.separation", "twice", times(2.0), "realised_regions"),
+    Break("gatewise.geometry.stability.slope_separation", "twice", times(2.0), "realised_regions"),
     Break(f"{THEORY}.regionwise.feasible_separation", "ten times", times(10.0), "realised_regions"),
     Break(
         "gatewise.gates.score.ScoreGate.active", "the next expert", result(lambda a: (a + 1) % 3), "realised_regions"

@@ -4,6 +4,10 @@
 where Triton is installed and NumPy is old enough for its interpreter (Triton 3.6: 2.2 is).
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -158,6 +162,17 @@ def test_few_tokens_without_a_gradient_equal_the_naive_loop(routing, weights_dty
         exact = [t.double() for t in leaves]
         assert y.dtype == dtype
         assert off(y, naive(exact[0], indices, *exact[1:])) < TOLERANCE[dtype]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(triton is None or ON_GPU or INTERPRETED, reason="needs Triton, and no GPU to run the kernels on")
+def test_the_kernels_run_in_the_interpreter():
+    """The tests of the kernels in a process of their own, as Triton decides at import whether to interpret."""
+    command = [sys.executable, "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider", "-W", "ignore", "-k", "few"]
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert "passed" in done.stdout
 
 
 @gpu_only

@@ -13,6 +13,56 @@ from gatewise.nn.balancing import load
 from tests.nn.nn_zoo import D, LAYERS, M, make
 from tests.nn.test_nn_layers import tokens
 
+LOSSES = {
+    "switch": nn.SwitchLoss(),
+    "gshard": nn.GShardLoss(),
+    "sequence": nn.SequenceLoss(),
+    "global batch": nn.GlobalBatchLoss(),
+    "importance": nn.ImportanceLoss(),
+    "load": nn.LoadLoss(),
+}
+
+
+def skewed_sequences(width, clusters=4):
+    """A function n -> n sequences of 32 tokens around four points, of which the m-th has odds 1 / m."""
+    generator = torch.Generator().manual_seed(1)
+    centres, odds = torch.randn(clusters, width, generator=generator), 1 / torch.arange(1, clusters + 1)
+
+    def draw(n):
+        labels = torch.multinomial(odds.expand(n, -1), 32, replacement=True, generator=generator)
+        return centres[labels] + torch.randn(n, 32, width, generator=generator)
+
+    return draw
+
+
+def largest_load_after_training(loss, steps=300, n_experts=16, width=16):
+    """The largest load over the mean one, for fresh tokens, of a layer trained with Adam beside one loss."""
+    torch.manual_seed(0)
+    scores = nn.LinearScores(width, n_experts)
+    noisy = nn.NoisyScores(scores) if isinstance(loss, nn.LoadLoss) else scores
+    router = nn.Router(noisy, nn.TopK(2), nn.SoftmaxBefore(), losses=[loss] if loss else [])
+    layer, draw = nn.MoELayer(nn.SwiGLUExperts(n_experts, width, 8), router), skewed_sequences(width)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
+    for _ in range(steps):
+        x = draw(16)
+        optimizer.zero_grad()
+        ((layer(x) - 0.3 * torch.sin(x)).square().mean() + nn.auxiliary_loss(layer)).backward()
+        optimizer.step()
+        schedule.step()
+    counts = load(layer.eval().router(draw(64)).indices, n_experts)[:-1]
+    return (counts.max() / counts.mean()).item()
+
+
+@pytest.mark.slow
+def test_without_a_loss_few_experts_get_the_tokens():
+    assert largest_load_after_training(None) > 3.0
+
+
+@pytest.mark.parametrize("name", [n if n == "gshard" else pytest.param(n, marks=pytest.mark.slow) for n in LOSSES])
+def test_every_loss_balances_at_its_published_coefficient(name):
+    assert largest_load_after_training(LOSSES[name]) < 1.5
+
 
 def test_at_balance_gshard_costs_its_coefficient_as_switch_does():
     even = nn.Choice(torch.zeros(8, 4), torch.full((8, 4), 0.25), torch.arange(8)[:, None] % 4, 4)

@@ -39,10 +39,10 @@ def _cells(
     Two experts on one feature are aggregated over an eta-net whose mesh is 6 times what `thm:softmax` prescribes, the
     others over particles: no net of theirs can be enumerated.
     """
-    sizes, few = ((200, 800), 3) if quick else ((250, 1000), 8)
+    sizes, few = ((200, 800), 3) if quick else ((250, 1000), 3)
     risks, laws = np.zeros((len(cells), len(sizes), 2)), np.zeros((len(cells), len(sizes)))
     for i, (M, d, k) in enumerate(cells):
-        reps = 10 * few if (M, d) == (2, 1) else few
+        reps = 20 * few if (M, d) == (2, 1) else few
         designs = [inside_class(LinearGate(M, k=k), d, SIGMA, SEPARATION, rng) for _ in range(reps)]
         for j, n in enumerate(sizes):
             runs = [design.risks(n, _candidates(design, n), rng) for design in designs]
@@ -83,7 +83,7 @@ def sparse_oracle(rng: np.random.Generator, quick: bool) -> CheckOutcome:
 
 def outside_class(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     """Dense softmax, truth outside of the class: risk over (least distance of the class + cost)."""
-    sizes, reps, quotients = (200, 800) if quick else (250, 1000), 3 if quick else 8, []
+    sizes, reps, quotients = (200, 800) if quick else (250, 1000), 3 if quick else 5, []
     X = np.linspace(-1, 1, 801)[:, None]
     for M in (2, 4):
         design = OracleDesign(LinearGate(M), 1, wave_experts(M, 1, rng), _zigzag, SIGMA)

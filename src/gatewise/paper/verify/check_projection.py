@@ -102,14 +102,15 @@ def _ripple(X: Floats) -> Floats:
 
 def fixed_experts(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     """The predictor behind the cross-entropy gate, over n and along experts that are off by a: risk over the law."""
-    sizes, reps, risks, laws = (200, 400, 800) if quick else (200, 400, 800, 1600), 20 if quick else 60, [], []
+    sizes, reps, risks, laws = (200, 400, 800) if quick else (200, 400, 800, 1600), 20 if quick else 40, [], []
+    net = LinearGate(3).net(np.linspace(-RADIUS, RADIUS, 9), d=1)
     for a in (0.0, 0.15):
-        size = None if a == 0 else np.full(max(sizes) + 1, a).item
-        design = _three_experts(size)
-        net = design.gate.net(np.linspace(-RADIUS, RADIUS, 11), d=1)
-        blocks = Blocks(updates=None if a == 0 else 25, burn_in=0)
+        design = _three_experts(None if a == 0 else np.full(max(sizes) + 1, a).item)
         for n in sizes:
-            done = design.mean_risks(reps, n, net, rng, projection="cross_entropy", blocks=blocks)
+            blocks = Blocks(burn_in=0, updates=None if a == 0 else n // 4)
+            done = design.mean_risks(
+                reps if a == 0 else reps // 6, n, net, rng, projection="cross_entropy", blocks=blocks
+            )
             risks.append(done.single)
             laws.append(theory.fixed_experts_risk(0.0, n, a**2 / SIGMA**2) * SIGMA**2)
     constant, rate = fitted_constant(risks, laws), slope(sizes, risks[: len(sizes)])
