@@ -75,6 +75,8 @@ HEADLINES: tuple[Headline, ...] = (
       for n, M in ((1000, 5), (1000, 10), (4000, 10))),
     Headline("gate_fits", "growth of time in M from 10 to 40, exponent", ("growth_in_M_10_to_40",), "", 1.15, "less"),
     Headline("moe_layer", "64 experts, K = 6, against dense", ("sparse_over_dense",), TIME, 0.2, "less"),
+    Headline("moe_layer", "one token, M = 256, against transformers",
+             ("decoding_over_transformers",), TIME, 1.0, "less"),
     Headline("moe_regressor", "fit against a stack's", ("fit_over_stack",), TIME, 1.3, "less"),
     Headline("moe_regressor", "predict against a stack's", ("predict_over_stack",), TIME, 1.1, "less"),
     *(Headline("gpu_moe", f"forward, {shape}",

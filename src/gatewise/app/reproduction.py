@@ -4,9 +4,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gatewise.app.figures import region_figure, selection_table, shared_expert_figures, table1_table
+from gatewise.app.figures import outlook_tables, region_figure, selection_table, shared_expert_figures, table1_table
 from gatewise.app.terminal import console, show_path, write_json
-from gatewise.paper import gate_choice, rates, region_maps, scale_recovery, shared_figure, table1, two_stage
+from gatewise.paper import (
+    gate_choice,
+    kernel_plan_choice,
+    rates,
+    region_maps,
+    scale_recovery,
+    shared_figure,
+    table1,
+    two_stage,
+)
+from gatewise.paper.outlook import (
+    adaptive_k,
+    coadaptation_rounds,
+    exploration_budget,
+    granularity_budget,
+    load_balance,
+)
 from gatewise.paper.runner import Runner
 
 Records = list[dict[str, Any]]
@@ -91,4 +107,28 @@ def show_selection(
     rows = gate_choice.run(sizes, reps, seed, setting, runner)
     for table in selection_table.selection_tables(rows):
         console.print(table)
+    return [asdict(row) for row in rows]
+
+
+def show_outlook(reps: int | None, seed: int, runner: Runner) -> dict[str, Records]:
+    """The five experiments of the outlook; each has its own number of samples unless ``reps`` is given."""
+    parts: dict[str, tuple[Any, Any, int]] = {
+        "adaptive_k": (adaptive_k.run, outlook_tables.activation_table, adaptive_k.REPS),
+        "exploration": (exploration_budget.run, outlook_tables.exploration_table, exploration_budget.REPS),
+        "load": (load_balance.run, outlook_tables.load_table, load_balance.REPS),
+        "granularity": (granularity_budget.run, outlook_tables.granularity_table, granularity_budget.REPS),
+        "coadaptation": (coadaptation_rounds.run, outlook_tables.coadaptation_table, coadaptation_rounds.REPS),
+    }
+    found = {}
+    for name, (run, table, usual) in parts.items():
+        rows = run(reps or usual, seed, runner)
+        console.print(table(rows))
+        found[name] = [asdict(row) for row in rows]
+    return found
+
+
+def show_kernel_plan(reps: int, seed: int, runner: Runner) -> Records:
+    """What the choice of the mesh and of the number of experts from data loses to the best of the grid."""
+    rows = kernel_plan_choice.run(reps, seed, runner)
+    console.print(outlook_tables.kernel_plan_table(rows))
     return [asdict(row) for row in rows]

@@ -1,7 +1,7 @@
 """The mesh of a kernel gate and the number of its experts, chosen from data by splitting the rows into blocks.
 
-The remark on resolution and learning cost asks for a balance that the bounds only tell up to constants. Here block 1
-fits the experts, block 2 the gates of every mesh over them, and block 3 measures what each of them loses.
+The remark on resolution and learning cost asks for a balance that the bounds only tell up to constants. Here one
+block fits the experts and the gates of every mesh over them, and the other measures what each of them loses.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class KernelChoice(NamedTuple):
     """The chosen gate over its experts, and the whole grid.
 
     ``errors`` (counts, meshes) are mean squared errors on held-out rows, averaged over the splits; NaN where a grid
-    would have more free weights than rows. ``model`` is fitted with all rows in blocks 1 and 2.
+    would have more free weights than rows. ``model`` is fitted to all rows.
     """
 
     n_experts: int
@@ -71,9 +71,8 @@ def choose_kernel_gate(
     """The pool and the mesh with the least error on held-out rows, out of all combinations.
 
     ``pools`` are lists of ready experts, or numbers M of `local_lines` to be fitted. In each of ``n_splits`` random
-    splits, ready experts need no rows, and block 1 is empty; local lines are fitted to half of the rows that are not
-    held out. Block 3 is a fifth of the rows. The gates cover the box of the rows. The chosen pair is fitted again to
-    all rows. Of pairs within half a standard error of the least error, the one with the fewest weights is taken.
+    splits a fifth of the rows is held out. The gates cover the box of the rows. The chosen pair is fitted again to
+    all rows.
 
     >>> from gatewise.paper import DESIGNS
     >>> X, y = DESIGNS["linear"].sample(400, np.random.default_rng(0))
@@ -81,22 +80,19 @@ def choose_kernel_gate(
     >>> chosen.n_experts, chosen.mesh
     (3, 0.5)
     """
-    rows = as_rows(X)
-    response = as_vector(y, "y", len(rows))
-    task = _GridTask(rows, response, list(pools), [float(mesh) for mesh in meshes], kappa)
+    task = KernelGrid(as_rows(X), as_vector(y, "y", len(X)), list(pools), [float(mesh) for mesh in meshes], kappa)
     rng = np.random.default_rng(random_state)
     as_count(n_splits, "n_splits")
-    # (splits, pools, meshes, rows of block 3), squared errors
-    scores = np.array([task.held_out(rng.permutation(len(response)), random_state) for _ in range(n_splits)])
-    means = scores.mean(axis=(0, 3))  # (pools, meshes)
+    means = np.mean([task.held_out(rng.permutation(len(task.y)), random_state) for _ in range(n_splits)], axis=0)
     if not np.isfinite(means).any():
         raise ValueError("meshes must hold one whose gate has fewer free weights than there are rows")
-    chosen = task.smallest_within(scores, means)
-    return task.fitted(*chosen, means, random_state)
+    p, h = divmod(int(np.nanargmin(means)), len(task.meshes))
+    model = task.fitted(p, h, random_state)
+    return KernelChoice(model.gate.n_experts, task.meshes[h], means, model)
 
 
-class _GridTask:
-    """Pools times meshes over given rows."""
+class KernelGrid:
+    """Pools times meshes over given rows X (n, d) and responses y (n,)."""
 
     def __init__(self, X: Floats, y: Floats, pools: list[Any], meshes: list[float], kappa: float) -> None:
         self.X, self.y, self.pools, self.meshes, self.kappa = X, y, pools, meshes, kappa
@@ -116,37 +112,24 @@ class _GridTask:
         return (size - 1) * self.gate(size, mesh).theta_shape(self.X.shape[1])[1]
 
     def held_out(self, order: Indices, seed: int) -> Floats:
-        """Squared errors (pools, meshes, rows of block 3) of one split; NaN where there are too few rows."""
-        n_third = max(2, len(order) // 5)
-        rest, third = order[:-n_third], order[-n_third:]
-        out = np.full((len(self.pools), len(self.meshes), n_third), np.nan)
+        """Mean squared errors (pools, meshes) on the last fifth of an order; NaN where there are too few rows."""
+        n_last = max(2, len(order) // 5)
+        rest, last = order[:-n_last], order[-n_last:]
+        out = np.full((len(self.pools), len(self.meshes)), np.nan)
         for p, pool in enumerate(self.pools):
-            ready = not isinstance(pool, int | np.integer)
-            first, second = (rest[:0], rest) if ready else (rest[: len(rest) // 2], rest[len(rest) // 2 :])
-            experts = self.experts(pool, first, seed)
-            F, F_third = experts.predict(self.X[second]), experts.predict(self.X[third])
+            experts = self.experts(pool, rest, seed)
+            F, F_last = experts.predict(self.X[rest]), experts.predict(self.X[last])
             for h, mesh in enumerate(self.meshes):
-                if self.n_weights(pool, mesh) < len(second):
+                if self.n_weights(pool, mesh) < len(rest):
                     gate = self.gate(len(experts), mesh)
-                    theta = simplex_least_squares(gate.features(self.X[second]), F, self.y[second]).theta
-                    mixture = (gate.weights(self.X[third], theta) * F_third).sum(axis=1)
-                    out[p, h] = (self.y[third] - mixture) ** 2
+                    theta = simplex_least_squares(gate.features(self.X[rest]), F, self.y[rest]).theta
+                    mixture = (gate.weights(self.X[last], theta) * F_last).sum(axis=1)
+                    out[p, h] = np.mean((self.y[last] - mixture) ** 2)
         return out
 
-    def smallest_within(self, scores: Floats, means: Floats) -> tuple[int, int]:
-        """The pair with the fewest weights among those within half a standard error of the least error."""
-        best = np.unravel_index(int(np.nanargmin(means)), means.shape)
-        gaps = (scores - scores[:, best[0], best[1]][:, None, None]).transpose(1, 2, 0, 3)
-        flat = gaps.reshape(*means.shape, -1)
-        limit = 0.5 * flat.std(axis=2) / np.sqrt(flat.shape[2])
-        near = np.argwhere(means - means[best] <= limit)
-        sizes = [self.n_weights(self.pools[p], self.meshes[h]) for p, h in near]
-        p, h = near[int(np.argmin(sizes))]
-        return int(p), int(h)
-
-    def fitted(self, p: int, h: int, means: Floats, seed: int) -> KernelChoice:
-        everything = np.arange(len(self.y))
-        experts = self.experts(self.pools[p], everything, seed)
+    def fitted(self, p: int, h: int, seed: int) -> MixtureOfExperts:
+        """Pool p and mesh h, the experts and the gate fitted to all rows."""
+        experts = self.experts(self.pools[p], np.arange(len(self.y)), seed)
         gate = self.gate(len(experts), self.meshes[h])
         theta = simplex_least_squares(gate.features(self.X), experts.predict(self.X), self.y).theta
-        return KernelChoice(len(experts), self.meshes[h], means, MixtureOfExperts(gate, theta, experts.experts))
+        return MixtureOfExperts(gate, theta, experts.experts)

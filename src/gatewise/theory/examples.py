@@ -59,7 +59,7 @@ def _missed(right: float, wrong: float, idle: float, n_experts: int) -> float:
     """|g - e_own|^2 for the scores of the right and the wrong specialist, a reference and M - 3 idle experts."""
     n_idle = n_experts - 3
     scores = np.array([right, wrong, 0.0, idle])
-    counts = np.array([1.0, 1.0, 1.0, max(n_idle, 0)])
+    counts = np.array([1.0, 1.0, 1.0, float(max(n_idle, 0))])  # M may exceed what an array of integers holds
     total = logsumexp(scores, b=counts)
     weights = np.exp(scores - total)
     return float(np.expm1(right - total) ** 2 + weights[1] ** 2 + weights[2] ** 2 + counts[3] * weights[3] ** 2)

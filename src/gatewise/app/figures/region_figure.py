@@ -30,23 +30,26 @@ GATE_TITLES = {"linear": "linear gate", "quadratic": "quadratic gate", "kernel":
 
 def regions_table(panels: Sequence[Panel]) -> Table:
     """The part of the square, in percent, where each gate's largest weight is that of the truly leading expert."""
-    reps = panels[0].reps
-    over = "the first replication" if reps == 1 else f"{reps} replications, mean (sd)"
-    table = Table(title=f"Share of the square where the true leader leads: {over}", box=SIMPLE)
+    table = Table(title=f"Share of the square where the true leader leads: {_which(panels)}", box=SIMPLE)
     table.add_column("design")
     table.add_column("n", justify="right")
     for gate in GATES:
         table.add_column(GATE_TITLES[gate], justify="right")
     for design in DESIGNS:
         mine = [panel for panel in panels if panel.design == design]
-        table.add_row(design, str(mine[0].n), *(_share(panel) for panel in mine))
+        table.add_row(design, str(mine[0].n), *(f"{_share(panel)} (l1 {panel.l1:.3f})" for panel in mine))
     return table
+
+
+def _which(panels: Sequence[Panel]) -> str:
+    return f"in each panel the median of {panels[0].reps} replications by l1 error"
 
 
 def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
     """Draw the nine panels into a file: a row for each design, a column for each gate.
 
-    Colours show the expert of largest estimated weight, lines the true borders.
+    Colours show the expert of largest estimated weight, lines the true borders. Every panel is the replication with
+    the median l1 error.
     """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(9.2, 9.9), layout="constrained")
@@ -62,6 +65,7 @@ def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
         handles: list[Any] = [Patch(color=colour, label=f"expert {m + 1}") for m, colour in enumerate(COLOURS[:3])]
         handles.append(Line2D([], [], color="black", linewidth=1.6, label="true border, true leader's number"))
         figure.legend(handles=handles, loc="outside upper center", ncols=4)
+        figure.supxlabel(_which(panels), fontsize=10)
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
     return path
@@ -96,5 +100,4 @@ def _true_leader(design: Design, axis: Floats) -> NDArray[np.intp]:
 
 
 def _share(panel: Panel) -> str:
-    spread = f" ({100 * panel.agreement_sd:.0f})" if panel.reps > 1 else ""
-    return f"{100 * panel.agreement:.0f}{spread} %"
+    return f"{100 * panel.agreement:.0f} %"

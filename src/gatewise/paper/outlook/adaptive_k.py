@@ -23,6 +23,7 @@ from gatewise.paper.runner import Runner
 from gatewise.solvers.simplex_least_squares import simplex_least_squares
 
 NAME = "outlook-adaptive-k/1"
+REPS = 60
 N, N_FRESH, BUDGETS = 1200, 4000, (1.5, 2.0, 2.5)
 Truth = Callable[[Floats, Floats], Floats]  # rows (n, 2) and predictions (n, M) -> (n,)
 
@@ -137,7 +138,7 @@ def interpolated(errors: Floats, asked: float) -> float:
     return float(min([*pairs, *single]))
 
 
-def run(reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[ActivationRow]:
+def run(reps: int = REPS, seed: int = 0, runner: Runner | None = None) -> list[ActivationRow]:
     """Every design at every budget."""
     cells = [(design, budget) for design in ACTIVATION_DESIGNS for budget in BUDGETS]
     tasks = [(*cell, r, seed) for r in range(reps) for cell in cells]

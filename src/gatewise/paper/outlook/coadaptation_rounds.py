@@ -19,6 +19,7 @@ from gatewise.solvers.simplex_least_squares import simplex_least_squares
 from gatewise.stats import share_bounds
 
 NAME = "outlook-coadaptation/1"
+REPS = 100
 TRUTHS, ROUNDS, N, NOISE, M = ("three sectors", "one plane"), 6, 1500, 0.3, 3
 PLANES = np.array([[2.0, -1.0, 2.0], [-1.0, 2.0, -1.0], [-2.0, -2.0, 0.0]])
 
@@ -77,7 +78,7 @@ def _weighted_plane(columns: Floats, y: Floats, weight: Floats) -> Floats:
     return np.asarray(np.linalg.solve(gram, columns.T @ (weight * y)))
 
 
-def run(reps: int = 200, seed: int = 0, runner: Runner | None = None) -> list[CoadaptationRow]:
+def run(reps: int = REPS, seed: int = 0, runner: Runner | None = None) -> list[CoadaptationRow]:
     """Every truth, round by round."""
     tasks = [(name, r, seed) for r in range(reps) for name in TRUTHS]
     results = (runner or Runner()).run(NAME, replicate, tasks)

@@ -1,6 +1,7 @@
 """Boundary-aware exploration: counterfactual evaluations near the borders and at random, against random ones alone.
 
-Error is the fraction of fresh points whose best expert is not found. Both see the same samples.
+Error is the fraction of fresh points whose best expert is not found. Both see the same samples. The budget counts
+counterfactual evaluations.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,14 +12,15 @@ import numpy as np
 
 from gatewise.arrays import Floats
 from gatewise.experts import expert_matrix
-from gatewise.geometry.exploration import explore, explored_regions
+from gatewise.geometry.exploration import explore, explored_regions, less_noise
 from gatewise.geometry.regions import best_expert
 from gatewise.paper.designs import DESIGNS
 from gatewise.paper.outlook.ratios import mean_ratio, Ratio
 from gatewise.paper.runner import Runner
 
 NAME = "outlook-exploration/1"
-N, N_FRESH, BUDGETS = 2000, 4000, (40, 80, 160, 320, 640)
+REPS = 100
+N, N_FRESH, BUDGETS = 1500, 1500, (60, 120, 240, 480, 960)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def replicate(design: str, budget: int, replication: int, seed: int) -> dict[str
     rng = np.random.default_rng(np.random.SeedSequence(key))
     X, fresh = rng.uniform(-1.0, 1.0, size=(N, 2)), rng.uniform(-1.0, 1.0, size=(N_FRESH, 2))
     y = made.truth(X) + rng.normal(scale=made.noise, size=N)
-    losses = (y[:, None] - expert_matrix(made.experts, X)) ** 2
+    losses = less_noise(X, y, expert_matrix(made.experts, X), width=0.5 * N ** (-1 / 6))
     best = best_expert((made.truth(fresh)[:, None] - expert_matrix(made.experts, fresh)) ** 2)
     out = {}
     for name, share in (("by_margin", 0.5), ("uniform", 0.0)):
@@ -78,7 +80,7 @@ def replicate(design: str, budget: int, replication: int, seed: int) -> dict[str
     return out
 
 
-def run(reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[ExplorationRow]:
+def run(reps: int = REPS, seed: int = 0, runner: Runner | None = None) -> list[ExplorationRow]:
     """Every design at every budget."""
     cells = [(design, budget) for design in EXPLORATION_DESIGNS for budget in BUDGETS]
     tasks = [(*cell, r, seed) for r in range(reps) for cell in cells]

@@ -15,6 +15,7 @@ from gatewise.paper.outlook.ratios import mean_ratio, Ratio
 from gatewise.paper.runner import Runner
 
 NAME = "outlook-granularity/1"
+REPS = 40
 TOTAL, ACTIVE, NOISE, N, N_FRESH = 48, 12, 0.15, 1500, 4000
 JUMPS = (0, 1, 4, 16)
 DIVISIONS = divisions(TOTAL, ACTIVE)
@@ -59,7 +60,7 @@ def replicate(jumps: int, replication: int, seed: int) -> dict[str, Any]:
     return {"errors": errors, "chosen": error, "division": DIVISIONS.index(choice.division)}
 
 
-def run(reps: int = 100, seed: int = 0, runner: Runner | None = None) -> list[GranularityRow]:
+def run(reps: int = REPS, seed: int = 0, runner: Runner | None = None) -> list[GranularityRow]:
     """Every number of jumps."""
     tasks = [(jumps, r, seed) for r in range(reps) for jumps in JUMPS]
     results = (runner or Runner()).run(NAME, replicate, tasks)

@@ -20,9 +20,10 @@ from gatewise.paper.outlook.ratios import mean_ratio, Ratio
 from gatewise.paper.runner import Runner
 
 NAME = "outlook-load/1"
+REPS = 12
 N, N_FRESH, BALANCES = 400, 4000, (0.0, 0.25, 0.5, 0.75, 1.0)
 KINDS = {"dense": None, "Top-1": 1}
-VALUES = (-4.0, -2.0, 0.0, 2.0, 4.0)
+VALUES = (-3.0, 0.0, 3.0)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def replicate(design: str, kind: str, replication: int, seed: int) -> dict[str, 
     fresh = rng.uniform(-1.0, 1.0, size=(N_FRESH, 2))
     gate = LinearGate(3, k=KINDS[kind])
     slopes = np.stack(np.meshgrid(*[VALUES] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
-    thetas = np.concatenate([slopes, np.zeros((len(slopes), 2, 1))], axis=2)
+    apart = (slopes != 0.0).any(axis=2).all(axis=1) & (slopes[:, 0] != slopes[:, 1]).any(axis=1)
+    thetas = np.concatenate([slopes, np.zeros((len(slopes), 2, 1))], axis=2)[apart]  # equal slopes tie everywhere
     free = _fit(made, gate, thetas, X, y, replication)
     natural = np.clip(free.gate_weights(X).mean(axis=0), 0.02, None)
     natural /= natural.sum()
@@ -76,7 +78,7 @@ def _fit(made: Any, gate: LinearGate, thetas: Any, X: Any, y: Any, seed: int) ->
     return RouterAggregator(made.experts, gate, ListNet(thetas), blocks=blocks, random_state=seed).fit(X, y)
 
 
-def run(reps: int = 50, seed: int = 0, runner: Runner | None = None) -> list[LoadRow]:
+def run(reps: int = REPS, seed: int = 0, runner: Runner | None = None) -> list[LoadRow]:
     """Every design and kind of gate, at every balance."""
     cells = [(design, kind) for design in DESIGNS for kind in KINDS]
     tasks = [(*cell, r, seed) for r in range(reps) for cell in cells]

@@ -42,7 +42,7 @@ def _cells(
     sizes, few = ((200, 800), 3) if quick else ((250, 1000), 3)
     risks, laws = np.zeros((len(cells), len(sizes), 2)), np.zeros((len(cells), len(sizes)))
     for i, (M, d, k) in enumerate(cells):
-        reps = 20 * few if (M, d) == (2, 1) else few
+        reps = (30 if quick else 60) if (M, d) == (2, 1) else few
         designs = [inside_class(LinearGate(M, k=k), d, SIGMA, SEPARATION, rng) for _ in range(reps)]
         for j, n in enumerate(sizes):
             runs = [design.risks(n, _candidates(design, n), rng) for design in designs]
