@@ -109,7 +109,7 @@ def chosen_gates(gates: Any, n_experts: int, dense: bool) -> dict[str, GateChoic
 
     >>> from gatewise import LinearGate
     >>> list(chosen_gates("auto", 3, dense=False))
-    ['linear', 'quadratic', 'kernel']
+    ['linear', 'quadratic', 'kernel', 'tree']
     >>> list(chosen_gates(["kernel", LinearGate(3), LinearGate(3, intercept=False)], 3, dense=True))
     ['kernel', 'linear-1', 'linear-2']
     """

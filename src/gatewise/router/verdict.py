@@ -132,7 +132,7 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
     if base == 0.0 or len(losses) < 2:
         return Interval(0.0, -np.inf, np.inf)
     mean, error = mean_and_error(other_losses - losses, sample_weight)
-    half = special.ndtri(0.5 + 0.5 * LEVEL) * SPREAD_OF_FITS * error
+    half = float(special.ndtri(0.5 + 0.5 * LEVEL)) * SPREAD_OF_FITS * error
     most = 1.0 if float(min(losses.min(), other_losses.min())) >= 0.0 else np.inf  # no more can be saved
     return Interval(mean / base, (mean - half) / base, min((mean + half) / base, most))
 
