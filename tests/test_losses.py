@@ -97,7 +97,7 @@ def test_the_aggregation_is_the_two_line_oracle(loss):
     log_density = (power[:, None] * loss.calibrated(z, power).log_density(z))[order]
     path = softmax(prior + np.vstack([np.zeros(5), np.cumsum(log_density, axis=0)[:-1]]), axis=1)
     found = mix(z, loss, prior, power, [order])
-    np.testing.assert_allclose(found.shares, path.mean(axis=0))
+    np.testing.assert_allclose(found.shares, path[2:].mean(axis=0))  # over the second half of the rows
     np.testing.assert_allclose(found.online[order], (path * z[order]).sum(axis=1))
 
 

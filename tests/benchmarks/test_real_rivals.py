@@ -187,7 +187,7 @@ def test_facts_of_a_router_are_read_from_it(rows):
     X, X_new, y, y_new = rows
 
     class Verdict:
-        kind, gain = "stack", Interval(0.0, -0.1, 0.1)
+        headline, gain = "no gate", Interval(0.0, -0.1, 0.1)
 
     class Router:
         verdict_ = Verdict()
@@ -197,7 +197,7 @@ def test_facts_of_a_router_are_read_from_it(rows):
 
     contest = Contest([("line", LinearRegression()), ("knn", KNeighborsRegressor())], X[["a"]], y, 0)
     facts = router_facts(Router(), contest, X_new[["a"]], y_new)
-    assert facts["verdict"] == "stack"
+    assert facts["verdict"] == "no gate"
     assert facts["coverage90"] == pytest.approx(10 / len(y_new))
     stack = WeightedExperts(contest.experts, simplex, contest.folds).fit(contest.X, y).predict(X_new[["a"]])
     assert facts["test_gain"] == pytest.approx(1.0 - np.mean(y_new**2) / mean_squared_error(y_new, stack))

@@ -189,6 +189,6 @@ def _observations(X: Any, rows: Floats, y: Floats, sample_weight: Any) -> tuple[
         return Observations(X, rows, y), everything
     weight = as_vector(sample_weight, "sample_weight", len(y))
     if (weight < 0.0).any() or np.count_nonzero(weight) < 2:
-        raise ValueError("sample_weight must not be negative, and positive for at least two rows")
+        raise ValueError("sample_weight must not be negative, and at least two rows need one that is not zero")
     kept = np.flatnonzero(weight)
     return Observations(X, rows, y, weight / weight[kept].mean()).part(kept), kept
