@@ -121,6 +121,26 @@ class TestFinding:
             assert np.abs(weights.sum(axis=1) - 1).max() < 1e-12
         assert {"intercept", "mean", "line", "tree"} <= set(model.explain(X[:1]))
 
+    def test_experts_with_the_name_of_a_shared_part_are_explained_apart(self, halves):
+        X, y, _ = halves
+        named = [("forest", LinearRegression()), ("intercept", DecisionTreeRegressor(max_depth=3, random_state=0))]
+        model = gw.MoERegressor(named, gates=["linear"], random_state=0).fit(X[:150], y[:150])
+        parts = model.explain(X[150:200])
+        np.testing.assert_allclose(sum(parts.values()), model.predict(X[150:200]), atol=1e-10)
+        assert {"forest", "forest (shared part)", "intercept", "intercept (shared part)"} <= set(parts)
+
+    def test_a_sparse_prediction_is_guarded_and_explained_alike(self, halves):
+        X, y, _ = halves
+        experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
+        settings = replace(QUICK, readout="single")
+        model = gw.MoERegressor(experts, k=1, random_state=0, settings=settings).fit(X, y)
+        wild = X.copy()
+        wild[:5, 2] = 1e6
+        plain, (mean, _) = model.predict(wild), model.predict(wild, return_std=True)
+        np.testing.assert_allclose(plain, mean)
+        np.testing.assert_allclose(sum(model.explain(wild).values()), plain)
+        assert np.abs(plain).max() < 100.0
+
     def test_a_wild_forecast_is_set_aside_for_its_row(self, local, halves):
         X, y, truth = halves
         wild = X.copy()

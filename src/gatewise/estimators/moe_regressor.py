@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, TransformerMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,7 +66,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     Attributes
     ----------
     verdict_ : Verdict
-        A single expert, a global stack or a gate; the gain over the stack with its interval.
+        Whether gating pays, a gate is used without a shown gain, or no gate is used; the gain over the stack.
     experts_, shared_ : lists
         The fitted experts.
     candidates_ : tuple of Candidate
@@ -157,7 +158,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         router = self._router
         if not (return_std or router.needs_forecasts(shares)):
             weights = router.fitted.mean_weights(shares, router.rows(shares, X))
-            return self._always(X) + self._pool().mix(X, nonzero_assignments(weights))
+            return self._always(X) + self._sparse_mixture(X, weights)
         rows = router.rows(shares, X, self._guarded(X)[0])
         weights = router.fitted.mean_weights(shares, rows)
         mean = self._always(X) + np.einsum("im,im->i", weights, rows.F)
@@ -173,16 +174,21 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
         """What each prediction is made of, by name, (n,) each; the columns have the sum ``predict(X)``.
 
-        The columns are an "intercept", the shared parts (shared experts, the linear correction, learners on inputs
-        and forecasts), and for every expert its weight times its forecast. ``pandas.DataFrame`` takes the result.
+        The columns are an "intercept", the shared parts (the linear correction, learners on inputs and forecasts,
+        shared experts), and for every expert its weight times its forecast. A part that has the name of an expert,
+        such as "forest", is called "forest (shared part)". ``pandas.DataFrame`` takes the result.
         """
         X, shares = self._rows_and_shares(X, readout)
         rows = self._router.rows(shares, X, self._guarded(X)[0])
-        parts = {"intercept": np.zeros(len(rows)), **self._router.fitted.shared_parts(shares, rows)}
         always = Pool(self._shared, n_jobs=self.n_jobs).predict(X)
-        parts.update({name: always[:, j] for j, (name, _) in enumerate(self._shared)})
         weighed = self._router.fitted.mean_weights(shares, rows) * rows.F
-        return {**parts, **{name: weighed[:, m] for m, name in enumerate(self._router.names)}}
+        experts = {name: always[:, j] for j, (name, _) in enumerate(self._shared)}
+        experts |= {name: weighed[:, m] for m, name in enumerate(self._router.names)}
+        parts = {"intercept": np.zeros(len(rows)), **self._router.fitted.shared_parts(shares, rows)}
+        named = {f"{name} (shared part)" if name in experts else name: values for name, values in parts.items()}
+        if named.keys() & experts.keys():
+            raise ValueError(f"an expert has the name of a shared part, {', '.join(named.keys() & experts.keys())}")
+        return {**named, **experts}
 
     def guarded_rows(self, X: Any) -> NDArray[np.bool_]:
         """Where an expert's forecast is set aside because it cannot be meant, (n, M); see `ForecastGuard`."""
@@ -338,6 +344,22 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def _guarded(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """The experts' forecasts with those replaced that cannot be meant, and where that was, (n, M) each."""
         return self._router.guard.apply(self._pool().predict(X))
+
+    def _sparse_mixture(self, X: Any, weights: Floats) -> Floats:
+        """The mixture by weights (n, M), (n,), asking each expert for the rows where it has weight.
+
+        Only at rows where an answer is out of range are all experts asked, as the guard compares them.
+        """
+        pool, guard = self._pool(), self._router.guard
+        total, doubtful = np.zeros(len(weights)), np.zeros(len(weights), dtype=np.bool_)
+        for m, rows, part, forecasts in pool.answers(X, nonzero_assignments(weights)):
+            total[rows] += part * forecasts
+            doubtful[rows] |= guard.doubts(m, forecasts)
+        if doubtful.any():
+            rows = np.flatnonzero(doubtful)
+            F, _ = guard.apply(pool.predict(_safe_indexing(X, rows)))
+            total[rows] = np.einsum("im,im->i", weights[rows], F)
+        return total
 
     def _always(self, X: Any) -> Floats:
         """The sum of the shared experts' predictions, (n,)."""

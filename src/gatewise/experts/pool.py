@@ -159,13 +159,20 @@ class Pool:
 
         Every expert is asked for the rows that are assigned to it and for no others.
         """
+        total = np.zeros(_n_rows(X))
+        for _, rows, weights, predictions in self.answers(X, assignments):
+            total[rows] += weights * predictions
+        return total
+
+    def answers(
+        self, X: Any, assignments: Iterable[tuple[int, Indices, Floats]]
+    ) -> Iterator[tuple[int, Indices, Floats, Floats]]:
+        """Every (m, rows, weights) of the assignments with expert m's predictions at these rows."""
         n = _n_rows(X)
-        total = np.zeros(n)
         for m, rows, weights in assignments:
             name, expert = self.experts[m]
             part = X if len(rows) == n else _safe_indexing(X, rows)
-            total[rows] += weights * expert_predictions(expert, part, self._label(name))
-        return total
+            yield m, rows, weights, expert_predictions(expert, part, self._label(name))
 
     def _label(self, name: str) -> str:
         return f"the {self.kind} {name!r}"

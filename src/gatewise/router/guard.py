@@ -52,6 +52,10 @@ class ForecastGuard:
         wide = np.full(n_experts, np.inf)
         return cls(-wide, wide, wide)
 
+    def doubts(self, m: int, forecasts: Floats) -> Booleans:
+        """Which forecasts (n,) of expert m lie outside of its range, (n,): only these may be set aside."""
+        return np.asarray((self.low[m] > forecasts) | (self.high[m] < forecasts))
+
     def apply(self, F: Floats) -> tuple[Floats, Booleans]:
         """Forecasts F (n, M) with those replaced that are set aside, and where that was, (n, M)."""
         aside = (self.low > F) | (self.high < F)
