@@ -38,6 +38,7 @@ from gatewise.nn.thinning import RandomSecond
 from gatewise.nn.token_router import AbstractRouter, Router, Routing
 from gatewise.nn.transformers_blocks import from_transformers, to_transformers
 from gatewise.nn.weighting import Normalized, SigmoidEach, SoftmaxBefore
+from gatewise.nn.xray import Trace, Xray, xray
 
 __all__ = [
     "PRESETS",
@@ -82,6 +83,8 @@ __all__ = [
     "Threshold",
     "TopK",
     "TorchExpert",
+    "Trace",
+    "Xray",
     "ZLoss",
     "auxiliary_loss",
     "expert_losses",
@@ -96,4 +99,5 @@ __all__ = [
     "to_mixture",
     "to_transformers",
     "update_biases",
+    "xray",
 ]
