@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from gatewise.app.terminal import console, Json, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Json
 
 app = typer.Typer()
 
