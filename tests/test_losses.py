@@ -71,14 +71,6 @@ def test_the_scale_is_the_weighted_root_mean_square_kept_above_zero():
     assert LogLoss().calibrated(z, weight) == LogLoss()
 
 
-def test_only_a_gaussian_loss_is_quadratic():
-    target, variance = LOSSES["gaussian"].quadratic()
-    z = np.linspace(-1, 1, 4)
-    constant = LOSSES["gaussian"].value(z) - (target - z) ** 2 / (2 * variance)
-    np.testing.assert_allclose(constant, constant[0])
-    assert all(loss.quadratic() is None for name, loss in LOSSES.items() if name != "gaussian")
-
-
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 def test_the_own_derivatives_of_a_noise_are_those_of_differences(noise):
     z = np.array([-3.0, -0.4, 0.9, 2.5])

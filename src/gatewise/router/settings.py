@@ -49,7 +49,7 @@ class MoESettings:
     correct: bool = True
     learners: tuple[str, ...] = ("forest", "boosted")
     specialize: int = 0
-    rate: float = 0.05
+    rate: float = 0.1
     noise: Any = "gaussian"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks
