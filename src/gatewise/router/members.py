@@ -63,16 +63,17 @@ def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | 
 
 @dataclass(frozen=True, eq=False)
 class CommonFit:
-    """What all members of one list share: the convex stack, and units.
+    """What all members of one list share: the convex stack, the centre of the forecasts, and units.
 
     The ``reference`` is the weights that a gate has when all its scores are zero: the stack, mixed with a little of
-    the mean. ``unit`` is the scale of the reference's residuals. ``center`` and ``width`` are the means of the
-    experts' forecasts and the size of their deviations from them, over all rows.
+    the mean. ``unit`` is the scale of the reference's residuals. ``origin`` and ``width`` are the centre and the size
+    of the columns that trees split, the same for all samples of the rows.
     """
 
     stack: Floats  # (M,)
     unit: float
     center: Floats  # (M,)
+    origin: Floats  # (M,)
     width: float
 
     @property
@@ -86,7 +87,7 @@ class CommonFit:
 
     def tree_columns(self, rows: ListRows) -> Floats:
         """The columns that a learner on inputs and forecasts splits: (n, p + M)."""
-        return np.column_stack([rows.inputs.for_trees, (rows.F - self.center) / self.width])
+        return np.column_stack([rows.inputs.for_trees, (rows.F - self.origin) / self.width])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +102,18 @@ class ListTask:
     @classmethod
     def prepare(cls, rows: ListRows, loss: Loss, weights: Floats, asked: list[Indices]) -> Self:
         """The task of samples with the weights (k, n), each to predict the rows that it is asked for."""
-        F = rows.F
+        F, ones = rows.F, np.ones(rows.F.shape[1])
         stacks = stack_weights(F, loss, weights)
         references = np.array([mixed_with_mean(stack) for stack in stacks])
         scales = np.broadcast_to(loss.calibrated(F @ references.T, weights.T).scale, len(stacks)).tolist()
-        center = F.mean(axis=0)
-        width = float(np.sqrt(np.mean((F - center) ** 2))) or 1.0
-        return cls(
-            rows,
-            loss,
-            tuple(RowSample(*one) for one in zip(references, weights, scales, asked, strict=True)),
-            tuple(CommonFit(stack, scale, center, width) for stack, scale in zip(stacks, scales, strict=True)),
-        )
+        centers = weights @ F / weights.sum(axis=1, keepdims=True)
+        width = float(np.sqrt(np.average((F - centers[0]) ** 2, axis=0, weights=weights[0]).mean())) or 1.0
+        samples, commons = [], []
+        for j, scale in enumerate(scales):
+            linear = np.append(0.0, centers[j]), np.append(scale, ones)
+            samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear))
+            commons.append(CommonFit(stacks[j], scale, centers[j], centers[0], width))
+        return cls(rows, loss, tuple(samples), tuple(commons))
 
 
 def mixed_with_mean(stack: Floats) -> Floats:
@@ -204,7 +205,7 @@ class PlainMembers:
         F, M = task.rows.F, task.rows.F.shape[1]
         corrected = [s for s, c in enumerate(candidates) if c.corrected]
         still = np.zeros((len(F), 0))  # a gate without features stays at the reference
-        linear = np.column_stack([np.ones(len(F)), F - task.commons[0].center])
+        linear = np.column_stack([np.ones(len(F)), F])
         ridge = PathRequest(still, np.ones(len(corrected)), linear, [candidates[s].spread for s in corrected])
         fits = sample_paths([ridge], F, task.loss, task.samples) if corrected else [[] for _ in task.samples]
         groups: FittedGroup = []
@@ -258,7 +259,7 @@ class SoftmaxMembers:
         for c in candidates:
             if c.k is not None and c.k not in ks[c.name, False]:
                 ks[c.name, False].append(c.k)
-        linear = np.column_stack([np.ones(len(F)), F - task.commons[0].center])
+        linear = np.column_stack([np.ones(len(F)), F])
         requests = [
             PathRequest(task.rows.features[name], spreads, linear if on else None, GATE_SPREAD, ks[name, on])
             for name, on in gates

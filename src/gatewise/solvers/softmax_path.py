@@ -46,8 +46,7 @@ class PathRequest(NamedTuple):
     """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
 
     ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
-    ``linear_spread``, one number or one for each of the spreads; None for no such part. Its first column, a constant,
-    is taken in units of the loss's scale.
+    ``linear_spread``, one number or one for each of the spreads; None for no such part.
     ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too.
     """
 
@@ -62,13 +61,16 @@ class RowSample(NamedTuple):
     """Rows to fit to: those of the n whose ``sample_weight`` (n,) is not zero, so that folds share their features.
 
     ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
-    mixtures are wanted.
+    mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
+    its columns are multiplied by ``unit``.
     """
 
     reference: Floats
     sample_weight: Floats
     scale: float = 1.0
     asked: Indices = np.empty(0, dtype=np.intp)
+    center: Floats | float = 0.0
+    unit: Floats | float = 1.0
 
 
 def gate_paths(
@@ -164,15 +166,15 @@ def _fit_samples(
     rows = _with_features(base, request, axes)
     kind, ks = _kind(loss), np.array(request.ks, dtype=np.intp)
     (L, M), p, n = (len(request.spreads), rows.n_experts), rows.n_features, len(request.features)
-    first = rows.linear.reshape(rows.n_tiles, -1, TILE)[:, :1]  # the constant column of the linear part
+    linear = rows.linear.reshape(rows.n_tiles, rows.n_linear, TILE)
     ascending = np.argsort(request.spreads, kind="stable")
-    constant, both = first.copy(), np.broadcast_arrays(request.spreads, request.linear_spread)
+    given_linear, both = linear.copy(), np.broadcast_arrays(request.spreads, request.linear_spread)
     penalties = both[0][ascending] ** -2.0, both[1][ascending] ** -2.0
     work = make_work(rows)
     found = []
     for sample in samples:
         given, total = sample.sample_weight, float(sample.sample_weight.sum())
-        first[:] = constant * sample.scale
+        linear[:] = (given_linear - np.reshape(sample.center, (-1, 1))) * np.reshape(sample.unit, (-1, 1))
         weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
         active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
         here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
