@@ -174,7 +174,8 @@ def _fit_samples(
     found = []
     for sample in samples:
         given, total = sample.sample_weight, float(sample.sample_weight.sum())
-        linear[:] = (given_linear - np.reshape(sample.center, (-1, 1))) * np.reshape(sample.unit, (-1, 1))
+        if rows.n_linear:
+            linear[:] = (given_linear - np.reshape(sample.center, (-1, 1))) * np.reshape(sample.unit, (-1, 1))
         weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
         active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
         here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
