@@ -74,8 +74,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         The held-out root mean squared error of every candidate.
     selected_ : Candidate
         The one that ``readout="single"`` uses.
-    history_ : tuple of float
-        The held-out error of every stage of backfitting and specialization.
+    history_ : tuple of TrainingStage
+        Every stage of backfitting and specialization that was tried: its held-out ``error`` and, with ``specialize``,
+        the test of ``specialization`` there (`gatewise.geometry.coadaptation`).
     out_of_fold_ : OutOfFold
         Forecasts and gate weights of every row, from the fit that held it out.
     stack_weights_ : array (M,)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -12,6 +12,7 @@ from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
+from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import Candidate, candidate_list
 from gatewise.router.fitted_router import ForecastGuard, RowView
@@ -46,12 +47,19 @@ class TrainingTask:
     seed: int
 
 
+class TrainingStage(NamedTuple):
+    """A stage that was tried: its mean held-out error and, with ``specialize``, the test of specialization there."""
+
+    error: float
+    specialization: HistoryStep | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists the held-out error of every stage that was tried, in order. ``signal`` (n,) is what
+    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n,) is what
     speaks for gates at every row, 0 where that was not asked.
     """
 
@@ -62,7 +70,7 @@ class Trained:
     in_time: bool
     always: Floats
     error: float
-    history: tuple[float, ...] = field(default=())
+    history: tuple[TrainingStage, ...] = field(default=())
     signal: Floats = field(default_factory=lambda: np.zeros(0))
 
 
@@ -147,7 +155,8 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     fit, view = route(task, _in_parts(F, task.seed), task.y - always)
     error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
-    return Trained(experts, shared, fit, view, False, always, error, (error,), _by_row(fit.rows, fit.signal(), n))
+    stage = TrainingStage(error)
+    return Trained(experts, shared, fit, view, False, always, error, (stage,), _by_row(fit.rows, fit.signal(), n))
 
 
 def _signal(task: TrainingTask, trained: Trained) -> Floats:
@@ -227,7 +236,16 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     routed, held = pool.fit(task.X, task.y - always, task.splits)
     fit, view = route(task, held, task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
-    return Trained(routed, shared, fit, view, held.in_time, always, error, (error,))
+    stage = TrainingStage(error, _specialization(task, fit))
+    return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))
+
+
+def _specialization(task: TrainingTask, fit: RouterFit) -> HistoryStep | None:
+    """The test of specialization on out-of-fold losses and gate weights, if ``specialize`` asks for it."""
+    n, n_experts = fit.F.shape
+    if task.settings.specialize == 0 or n_experts < 2 or n < 4:
+        return None
+    return SpecializationHistory(seed=task.seed).add(fit.loss.error(fit.F), fit.weights)
 
 
 def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
@@ -239,7 +257,7 @@ def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
 
 def _compare(old: Trained, new: Trained) -> tuple[bool, Trained]:
     """Whether the new round lowers the held-out error by more than WORTH, and the round to keep."""
-    history = (*old.history, new.error)
+    history = (*old.history, *new.history)
     better = new.error < (1.0 - WORTH) * old.error
     return better, replace(new if better else old, history=history)
 

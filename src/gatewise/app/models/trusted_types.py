@@ -10,7 +10,8 @@ from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
 from gatewise.gates import inputs
-from gatewise.geometry import Interval
+from gatewise.geometry import Alignment, ExpertReport, Interval, Specialization
+from gatewise.geometry.coadaptation import HistoryStep
 from gatewise.kernels import Trees
 from gatewise.router import (
     candidates,
@@ -18,6 +19,7 @@ from gatewise.router import (
     learning,
     members,
     settings,
+    training,
     tree_members,
     verdict,
 )
@@ -66,7 +68,11 @@ _GATEWISE: tuple[type, ...] = (
     inputs.GateInputs,
     inputs.LevelColumn,
     inputs.NumberColumn,
+    Alignment,
+    ExpertReport,
+    HistoryStep,
     Interval,
+    Specialization,
     candidates.Candidate,
     members.FittedList,
     fitted_router.ForecastGuard,
@@ -88,6 +94,7 @@ _GATEWISE: tuple[type, ...] = (
     learning.Mixing,
     settings.MoESettings,
     softmax_path.GatePath,
+    training.TrainingStage,
     verdict.Verdict,
 )
 _LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]
