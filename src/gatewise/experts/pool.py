@@ -1,9 +1,15 @@
-"""Named experts that are fitted and asked for predictions together; an error says which of them failed."""
+"""Named experts that are fitted and asked for predictions together; an error says which of them failed.
+
+Names are given by the user, or made from the type of the expert.
+"""
 
 import copy
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from itertools import count
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -12,9 +18,9 @@ from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.arrays import Floats, Indices
-from gatewise.experts.naming import named_experts
 from gatewise.experts.protocol import can_predict, Expert
 
+NamedExperts: TypeAlias = list[tuple[str, Any]]
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
@@ -22,8 +28,8 @@ Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and thos
 class HeldOut:
     """Out-of-fold forecasts: N entries, one for each time that a row was held out.
 
-    ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, and
-    ``train`` the rows that the experts of each split were fitted on.
+    ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, or
+    (N, M, C) their probabilities of C classes, and ``train`` the rows that the experts of each split were fitted on.
     """
 
     rows: Indices
@@ -54,7 +60,8 @@ class Pool:
 
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
-    in an error.
+    in an error. ``outputs`` is the shape of an expert's answer at one row: () for a number, (C,) for probabilities of
+    C classes, which become a last axis of every array of forecasts.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -64,6 +71,7 @@ class Pool:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     n_jobs: int | None = 1
     kind: str = "expert"
+    outputs: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -120,7 +128,9 @@ class Pool:
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         done = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_one)(self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}))
+            delayed(_fit_one)(
+                self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
+            )
             for split in splits
             for m, (name, expert) in enumerate(self.experts)
         )
@@ -143,10 +153,10 @@ class Pool:
     def predict(self, X: Any) -> Floats:
         """The predictions of all experts, (n, M)."""
         if self.n_jobs == 1:
-            columns = [expert_predictions(expert, X, self._label(name)) for name, expert in self.experts]
+            columns = [expert_predictions(one, X, self._label(name), self.outputs) for name, one in self.experts]
         else:
             columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(expert_predictions)(expert, X, self._label(name)) for name, expert in self.experts
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs) for name, one in self.experts
             )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
 
@@ -172,7 +182,7 @@ class Pool:
         for m, rows, weights in assignments:
             name, expert = self.experts[m]
             part = X if len(rows) == n else _safe_indexing(X, rows)
-            yield m, rows, weights, expert_predictions(expert, part, self._label(name))
+            yield m, rows, weights, expert_predictions(expert, part, self._label(name), self.outputs)
 
     def _label(self, name: str) -> str:
         return f"the {self.kind} {name!r}"
@@ -192,8 +202,8 @@ def expert_matrix(experts: Sequence[Any], X: Any, name: str = "experts") -> Floa
     return Pool.of(experts, name).predict(X)
 
 
-def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Floats:
-    """The predictions of one expert, (n,), checked; ``label`` names it in an error.
+def expert_predictions(expert: Expert, X: Any, label: str = "the expert", outputs: tuple[int, ...] = ()) -> Floats:
+    """The predictions of one expert, (n,) or (n, *outputs), checked; ``label`` names it in an error.
 
     >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
     array([1., 1.])
@@ -206,10 +216,11 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert") -> Flo
     except (TypeError, ValueError) as error:
         raise ValueError(f"{label} must return numbers: {error}") from error
     n = _n_rows(X)
-    if predictions.shape != (n,):
-        raise ValueError(f"{label} must return shape ({n},), one number per row, not {predictions.shape}")
+    if predictions.shape != (n, *outputs):
+        what = "probabilities" if outputs else "one number"
+        raise ValueError(f"{label} must return shape {(n, *outputs)}, {what} per row, not {predictions.shape}")
     if not np.isfinite(predictions).all():
-        row = int(np.argmin(np.isfinite(predictions)))
+        row = int(np.argmin(np.isfinite(predictions.reshape(n, -1)).all(axis=1)))
         raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {row}")
     return predictions
 
@@ -259,7 +270,13 @@ class Noting:
 
 
 def _fit_one(
-    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any]
+    label: str,
+    expert: Any,
+    X: Any,
+    y: Floats,
+    split: Split,
+    params: Mapping[str, Any],
+    outputs: tuple[int, ...],
 ) -> tuple[Any, Floats]:
     """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
@@ -272,15 +289,79 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label)
+    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs)
 
 
 def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:
     rows = np.concatenate([test for _, test in splits])
     fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    forecasts = [np.column_stack([forecast for _, forecast in part]) for part in done]
+    forecasts = [np.stack([forecast for _, forecast in part], axis=1) for part in done]
     return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
 
 
 def _n_rows(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def named_experts(experts: Iterable[Any], argument: str = "experts", least: int = 1) -> NamedExperts:
+    """Pairs (name, expert) from experts, from such pairs, or from both kinds mixed.
+
+    An expert without a name is named after its type in small letters, or after the type of its gate where it has one;
+    where that name is already in use, a number is added. ``argument`` is what an error calls the list, and ``least``
+    is the smallest number of experts that it may hold.
+
+    >>> from sklearn.linear_model import Ridge
+    >>> [name for name, _ in named_experts([Ridge(), Ridge(10.0), ("mean", lambda X: 0.0 * X[:, 0])])]
+    ['ridge-1', 'ridge-2', 'mean']
+    """
+    if isinstance(experts, str) or not isinstance(experts, Iterable):
+        raise TypeError(f"{argument} must be a list of models or of (name, model) pairs, not {experts!r}")
+    items = [_pair(item, f"{argument}[{place}]") for place, item in enumerate(experts)]
+    if len(items) < least:
+        wanted = "one model or (name, model) pair" if least == 1 else f"{least} models or (name, model) pairs"
+        raise ValueError(f"{argument} must hold at least {wanted}, not {len(items) or 'none'}")
+    given = Counter(name for name, _ in items if name is not None)
+    for name, uses in given.items():
+        if uses > 1:
+            raise ValueError(f"{argument} must have different names, but {name!r} occurs more than once")
+    unnamed = Counter(_type_name(expert) for name, expert in items if name is None)
+    free = {kind: _free_names(kind, uses, given) for kind, uses in unnamed.items()}
+    return [(next(free[_type_name(expert)]) if name is None else name, expert) for name, expert in items]
+
+
+def _free_names(kind: str, uses: int, given: Counter[str]) -> Iterator[str]:
+    """Names that are not among those given: ``kind`` if one is enough and it is free, else kind-1, kind-2, ..."""
+    if uses == 1 and kind not in given:
+        return iter([kind])
+    return (name for name in (f"{kind}-{number}" for number in count(1)) if name not in given)
+
+
+def _pair(item: Any, place: str) -> tuple[str | None, Any]:
+    """(name or None, expert) of one entry, or an error that names its place."""
+    if not isinstance(item, tuple | list):
+        _check_expert(item, place)
+        return None, item
+    if len(item) != 2:
+        raise TypeError(f"{place} must be a model or a pair (name, model), not {item!r}")
+    name, expert = item
+    if not isinstance(name, str) or not name or "__" in name:
+        raise ValueError(f"{place} must be named by text without a double underscore, not {name!r}")
+    _check_expert(expert, f"{place} ({name!r})")
+    return name, expert
+
+
+def _type_name(expert: Any) -> str:
+    gate = getattr(expert, "gate", None)
+    named = expert if gate is None else gate
+    name = str(getattr(named, "__name__", type(named).__name__)).lower()
+    return re.sub("_{2,}", "_", name)
+
+
+def _check_expert(expert: Any, who: str) -> None:
+    if isinstance(expert, type):
+        raise TypeError(f"{who} must be an instance, as {expert.__name__}(...), not the class itself")
+    if callable(getattr(expert, "predict", None)) or callable(expert):
+        return
+    if hasattr(expert, "n_experts") and hasattr(expert, "weights"):
+        raise TypeError(f"{who} is a gate without experts; use GateRegressor(experts, {expert!r})")
+    raise TypeError(f"{who} must have predict(X) or be a callable X -> (n,), not {expert!r}")

@@ -25,7 +25,8 @@ class Candidate:
     "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients, or the ``depth``
     and number of boosted ``trees``, and the number ``k`` of active experts, None for all. "shared" is the convex
     stack plus what a learner on inputs and forecasts adds to it, by the learner's name, with its number of boosted
-    trees. A ``corrected`` candidate adds a linear combination of the experts, the same for all rows.
+    trees; or a stack of class probabilities that is no mixture of the experts'. A ``corrected`` candidate adds a
+    linear combination of the experts, the same for all rows.
     """
 
     kind: Kind
@@ -44,6 +45,8 @@ class Candidate:
         return "shared" if self.kind == "shared" else "plain"
 
     def __str__(self) -> str:
+        if self.kind == "shared" and self.name.endswith("stack"):
+            return self.name + (f", spread {self.spread:g}" if self.spread else "") + self._count()
         if self.kind == "shared":
             return f"convex stack and {self.name} on inputs and forecasts" + self._count()
         words = [self.name if self.kind == "single" else f"{self.name} {self.kind}"]
@@ -57,6 +60,9 @@ class Candidate:
 
     def _count(self) -> str:
         return f", {self.trees} trees" if self.trees else ""
+
+
+CONVEX = Candidate("stack", "convex")
 
 
 def candidate_list(
@@ -76,7 +82,7 @@ def candidate_list(
     """
     plain = [
         *(Candidate("single", name) for name in experts),
-        Candidate("stack", "convex"),
+        CONVEX,
         Candidate("stack", "mean"),
     ]
     dense = list(product([name for name, ks in gates.items() if None in ks], spreads))
@@ -100,3 +106,11 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     counts = Counter(c.family for c in candidates)
     total = sum(PRIOR[family] for family in counts)
     return np.log([PRIOR[c.family] / (total * counts[c.family]) for c in candidates])
+
+
+def by_family(candidates: Sequence[Candidate]) -> dict[Family, tuple[Candidate, ...]]:
+    """The candidates of every family, in their order; Top-K gates are fitted with the softmax gates."""
+    families: dict[Family, list[Candidate]] = {}
+    for c in candidates:
+        families.setdefault("softmax" if c.family == "top-k" else c.family, []).append(c)
+    return {family: tuple(members) for family, members in families.items()}
