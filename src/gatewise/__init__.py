@@ -6,7 +6,14 @@ from types import ModuleType
 
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
-from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, RouterAggregator, SharedRoutedRegressor
+from gatewise.estimators import (
+    GateRegressor,
+    GateSelector,
+    MoERegressor,
+    RouterAggregator,
+    ScoreRouter,
+    SharedRoutedRegressor,
+)
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -30,6 +37,7 @@ __all__ = [
     "Particles",
     "QuadraticGate",
     "RouterAggregator",
+    "ScoreRouter",
     "SharedRoutedRegressor",
     "Updates",
     "__version__",
