@@ -36,7 +36,8 @@ def fitted(table):
     with pytest.MonkeyPatch.context() as patch:
         code = gatewise(
             patch, "route", "fit", table / "table.parquet", "--scores", "right/*", "--costs", "cost/*", "--text",
-            "question", "--category", "field", "--number", "size", "--out", table / "router.skops",
+            "question", "--category", "field", "--number", "size", "--out", table / "router.skops", "--json",
+            table / "router.json",
         )  # fmt: skip
     assert code == 0
     return table

@@ -1,12 +1,12 @@
 """``gatewise route fit | decide | report``: which model for which query, from a table to decisions and a page."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gatewise.app.terminal import Jobs, Json, messages, say, write_json
+from gatewise.app.files import claim, has_mark, is_model, JSON, write_json
+from gatewise.app.terminal import Force, Jobs, Json, messages, say
 
 app = typer.Typer(help="Which model for which query, what it saves, and whether routing pays.", no_args_is_help=True)
 
@@ -26,29 +26,29 @@ def fit(
     text: Columns = None,
     category: Columns = None,
     number: Columns = None,
-    out: Annotated[Path, typer.Option(help="Where the router goes; its facts go beside it, as JSON.")] = Path(
+    out: Annotated[Path, typer.Option(help="Where the router goes, with the facts of its fit.")] = Path(
         "router.skops"
     ),
     seed: Annotated[int, typer.Option(min=0, help="Fixes the fit.")] = 0,
     jobs: Jobs = 1,
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Fit a router to queries with the scores of every model, and say whether routing pays."""
-    from gatewise.app.models import router_file, tables  # noqa: PLC0415
+    from gatewise.app.models import model_file, router_file, table_files  # noqa: PLC0415
     from gatewise.estimators import ScoreRouter  # noqa: PLC0415
 
+    place = claim(out, model_file.ENDINGS, [data], force, is_model)
+    figures = None if json_file is None else claim(json_file, JSON, [data], force)
     named = (text or [], category or [], number or [])
-    table = router_file.scored_queries(tables.read_frame(data), scores, costs, *named)
+    table = router_file.scored_queries(table_files.read_frame(data), scores, costs, *named)
     choice = {"text": text or (), "categories": category or ()} if any(named) else {}
     with messages.status(f"fitting to {len(table.X)} queries"):
         router = ScoreRouter(**choice, n_jobs=jobs, random_state=seed).fit(table.X, table.scores, table.costs)
     facts = router.report()
     say(router.summary())
-    say(f"router: {router_file.save_router(router, facts, out)}")
-    beside = out.with_suffix(".json")
-    beside.write_text(json.dumps(facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    say(f"facts: {beside}")
-    write_json(json_file, facts)
+    say(f"router: {router_file.save_router(router, facts, place)}")
+    write_json(figures, facts)
 
 
 @app.command(
@@ -64,21 +64,25 @@ def decide(
     budget: Annotated[float | None, typer.Option(help="The mean cost that is not to be exceeded.")] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every model.")] = False,
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Decide which model to call for every query of a table."""
-    from gatewise.app.models import router_file, tables  # noqa: PLC0415
+    from gatewise.app.models import router_file, table_files  # noqa: PLC0415
 
+    place = claim(out, table_files.WRITTEN, [router, data], force)
+    figures = None if json_file is None else claim(json_file, JSON, [router, data], force)
     if budget is not None and price:
         raise ValueError("give a price or a budget, not both")
     saved = router_file.load_router(router)
-    answer = router_file.decide_frame(saved, tables.read_frame(data), price, budget, weights)
+    answer = router_file.decide_frame(saved, table_files.read_frame(data), price, budget, weights)
     if budget is not None:
         plan = saved.router.plan(budget=budget)
         cost, score = plan.point.cost, plan.point.score
         say(f"price {plan.price:.4g}: mean cost {cost.value:.4g} ({cost.low:.4g} to {cost.high:.4g}), mean score ")
         say(f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f}), 90 % intervals")
-    write_json(json_file, answer.to_dict(orient="records"))
-    say(f"{len(answer)} decisions: {tables.write_frame(answer, out)}")
+    where = table_files.write_frame(answer, place)
+    write_json(figures, answer.to_dict(orient="records"))
+    say(f"{len(answer)} decisions: {where}")
 
 
 @app.command(epilog="Example: gatewise route report router.skops --out route.html")
@@ -86,11 +90,14 @@ def report(
     router: Router,
     out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("route.html"),
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Explain a router: frontier, savings, categories by model, and what routing cannot tell. Needs no network."""
     from gatewise.app.models import router_file  # noqa: PLC0415
-    from gatewise.app.page import route_page  # noqa: PLC0415
+    from gatewise.app.page import page_file, route_page  # noqa: PLC0415
 
+    place = claim(out, page_file.ENDINGS, [router], force, has_mark)
+    figures = None if json_file is None else claim(json_file, JSON, [router], force)
     saved = router_file.load_router(router)
-    say(f"page: {route_page.write_route_page(saved.router, out, router.name)}")
-    write_json(json_file, dict(saved.facts))
+    say(f"page: {route_page.write_route_page(saved.router, place, router.name)}")
+    write_json(figures, dict(saved.facts))

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 from gatewise import kernels
 from gatewise.arrays import Floats, Indices
 from gatewise.scores.queries import Design, Queries
+from gatewise.solvers.boosting import pack_trees
 
 BLOCK = 1024  # rows whose distances to all others are held at a time
 MOST_TARGETS = 6  # principal components of the centred scores that a tree is grown on
@@ -136,7 +137,7 @@ def _packed(design: Design, grown: Sequence[Any], columns: Any, centred: Floats)
     level = centred.mean(axis=0)
     Y = centred - level
     leaves = [(one.tree_, _leaf_means(one.tree_, one.apply(columns), Y) / len(grown)) for one in grown]
-    return TreeMember(design, kernels.pack_trees(leaves, Y.shape[1], columns.shape[1]), level)
+    return TreeMember(design, pack_trees(leaves, Y.shape[1], columns.shape[1]), level)
 
 
 def _leaf_means(tree: Any, leaf: Indices, Y: Floats) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.router.expert_regions import describe
+from gatewise.router.verdict import describe
 from gatewise.stats import best_others, Interval, mean_interval
 
 

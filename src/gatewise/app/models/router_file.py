@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from gatewise.app.files import Output
 from gatewise.app.models.model_file import read_archive, write_archive
 from gatewise.arrays import Floats
 from gatewise.estimators import ScoreRouter
@@ -78,9 +79,9 @@ def _numbers(values: Any, name: str) -> Floats:
         raise ValueError(f"column {name!r} must hold numbers") from None
 
 
-def save_router(router: ScoreRouter, facts: Mapping[str, Any], path: Path) -> Path:
+def save_router(router: ScoreRouter, facts: Mapping[str, Any], place: Path | Output) -> Path:
     """Write a router file and return its path."""
-    return write_archive(router, {"columns": list(router.reader_.names), "facts": facts}, path)
+    return write_archive(router, {"columns": list(router.reader_.names), "facts": facts}, place)
 
 
 def load_router(path: Path) -> SavedRouter:

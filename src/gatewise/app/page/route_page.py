@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gatewise.app.figures.geometry_figures import LINES
+from gatewise.app.files import has_mark, Output, write_text
 from gatewise.app.numbers import short_number
 from gatewise.app.page.markup import element, Html, join
-from gatewise.app.page.page_file import document
+from gatewise.app.page.page_file import document, ENDINGS
 from gatewise.app.page.page_parts import figures, interval, NBSP, p_words, table
 from gatewise.app.page.page_plots import colour, image, short
 from gatewise.estimators import ScoreRouter
@@ -19,12 +20,9 @@ MAP_LEVELS = 16
 SHOWN_POINTS = 12
 
 
-def write_route_page(router: ScoreRouter, path: Path, name: str = "") -> Path:
+def write_route_page(router: ScoreRouter, place: Path | Output, name: str = "") -> Path:
     """Write the page of a fitted router; ``name`` is that of its file."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render_route(router, name), encoding="utf-8")
-    return path
+    return write_text(place, render_route(router, name), ENDINGS, has_mark)
 
 
 def render_route(router: ScoreRouter, name: str = "") -> Html:
