@@ -62,7 +62,7 @@ def test_decisions_are_those_of_the_router(fitted, monkeypatch, capsys):
     X = pd.read_parquet(fitted / "table.parquet")[["question", "field", "size"]]
     np.testing.assert_array_equal(found["model"], router.decide(X))
     np.testing.assert_allclose(found.filter(like="weight ").sum(axis=1), 1.0)
-    assert gatewise(monkeypatch, *words, "--budget", "1.0") == 0
+    assert gatewise(monkeypatch, *words, "--budget", "1.0", "--force") == 0
     assert "mean cost" in capsys.readouterr().out
     np.testing.assert_array_equal(pd.read_csv(out)["model"], router.decide(X, budget=1.0))
 

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from gatewise.scores.cost_frontier import band_factor, measure_frontier, price_for_budget, price_for_score
+from gatewise.scores.cost_frontier import (
+    band_factor,
+    mean_error,
+    measure_frontier,
+    price_for_budget,
+    price_for_score,
+)
 from gatewise.scores.fitted_routes import HeldOutDecisions, weigh
 from gatewise.scores.price_weights import learn_weights, nearest_price, price_grid, votes
 from gatewise.scores.route_verdict import largest_p_value, reach_verdict
@@ -55,7 +61,10 @@ def held_out():
     scores, costs = (rng.random((n, 3)) < chance).astype(float), np.tile([9.0, 3.0, 1.0], (n, 1))
     forecasts = (chance - chance.mean(axis=1, keepdims=True))[None]
     weights, decisions = weigh(forecasts, costs, scores, costs, folds_of(n))
-    return HeldOutDecisions(scores, costs, decisions, chance), weights
+    fold = np.empty(n, dtype=np.int64)
+    for number, part in enumerate(folds_of(n)):
+        fold[part] = number
+    return HeldOutDecisions(scores, costs, decisions, chance, fold), weights
 
 
 def test_a_higher_price_costs_less(held_out):
@@ -79,11 +88,21 @@ def test_the_frontier_is_what_the_decisions_gave(held_out):
     score, cost = rows.values(4)
     point = found.points[4]
     assert point.score.value == score.mean()
-    half = 1.6448536 * score.std(ddof=1) * np.sqrt(1 / 500 + 1 / 100)
+    half = 1.6448536 * mean_error(score, rows.fold, 100)
     np.testing.assert_allclose(point.score.high - score.mean(), half, rtol=1e-6)
     np.testing.assert_allclose(point.saving.value, 1 - cost.mean() / rows.costs[:, 0].mean())
     assert point.band.low < point.score.low
     assert found.best_single == "a"
+
+
+def test_fits_that_differ_widen_the_interval():
+    rng = np.random.default_rng(0)
+    fold = np.repeat(np.arange(5), 200)
+    values = rng.normal(size=1000)
+    alike = mean_error(values, fold, 1000)
+    assert alike == pytest.approx(values.std(ddof=1) * np.sqrt(2 / 1000), rel=0.35)
+    shift = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+    assert mean_error(values + shift[fold], fold) == pytest.approx(shift.std(ddof=1), rel=0.2)
 
 
 def test_a_band_holds_all_means_at_once():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Integers
 from gatewise.scores.fitted_routes import HeldOutDecisions
 from gatewise.stats import Interval
 
@@ -53,29 +53,52 @@ def measure_frontier(
 ) -> Frontier:
     """The frontier with intervals for the means over ``n_queries`` fresh queries; None for the means in the long run.
 
-    A mean of n held-out values v has the variance var(v) / n, to which var(v) / n_queries is added. A saving is a
-    ratio of means, 1 - cost / cost of the best single model, with the variance of its linearisation.
+    The error of a mean of held-out values is that of `mean_error`. A saving is a ratio of means, 1 - cost / cost of
+    the best single model, with the error of its linearisation.
     """
     places = range(len(prices))
     scores, costs = (np.stack(part, axis=1) for part in zip(*(held_out.values(p) for p in places), strict=True))
     best = int(held_out.scores.mean(axis=0).argmax())
     own_score, own_cost = held_out.scores[:, best], held_out.costs[:, best]
-    wide = band_factor(scores, level)
-    points = []
-    for place in places:
-        half = z_value(level)
-        points.append(
-            FrontierPoint(
-                float(prices[place]),
-                _mean(scores[:, place], n_queries, half),
-                _mean(costs[:, place], n_queries, half),
-                _saving(costs[:, place], own_cost, n_queries, half),
-                _mean(scores[:, place], n_queries, wide),
-            )
-        )
-    half = z_value(level)
-    single = (_mean(own_score, n_queries, half), _mean(own_cost, n_queries, half))
-    return Frontier(tuple(points), names[best], *single)
+    half, wide = z_value(level), band_factor(scores, level)
+
+    def mean(values: Floats, factor: float = half) -> Interval:
+        return _interval(float(values.mean()), factor * mean_error(values, held_out.fold, n_queries))
+
+    def saving(values: Floats) -> Interval:
+        base = float(own_cost.mean())
+        if base == 0.0:
+            return Interval(0.0, 0.0, 0.0)
+        ratio = float(values.mean()) / base
+        linear = (values - ratio * own_cost) / base
+        return _interval(1.0 - ratio, half * mean_error(linear, held_out.fold, n_queries))
+
+    points = tuple(
+        FrontierPoint(float(price), mean(score), mean(cost), saving(cost), mean(score, wide))
+        for price, score, cost in zip(prices, scores.T, costs.T, strict=True)
+    )
+    return Frontier(points, names[best], mean(own_score), mean(own_cost))
+
+
+def mean_error(values: Floats, fold: Integers, n_queries: int | None = None) -> float:
+    """The standard error of the mean of held-out values (n,) as a forecast of that over fresh queries.
+
+    Its square is s^2 / n, plus s^2 / n_queries for a finite number of them, plus what the means of the K folds, each
+    decided on by a fit of its own, vary beyond s^2 K / n: one fit will decide on fresh queries.
+
+    >>> round(mean_error(np.tile([0.0, 1.0], 50), np.repeat(np.arange(5), 20)), 4)
+    0.0503
+    """
+    n, counts = len(values), np.bincount(fold)
+    variance = float(values.var(ddof=1)) if n > 1 else float("inf")
+    means = np.bincount(fold, weights=values) / counts
+    fits = max(0.0, float(means.var(ddof=1)) - variance * float(np.mean(1.0 / counts))) if len(counts) > 1 else 0.0
+    fresh = 0.0 if n_queries is None else 1.0 / n_queries
+    return float(np.sqrt(variance * (1.0 / n + fresh) + fits))
+
+
+def _interval(value: float, half: float) -> Interval:
+    return Interval(value, value - half, value + half)
 
 
 def band_factor(values: Floats, level: float) -> float:
@@ -101,26 +124,6 @@ def z_value(level: float) -> float:
     1.645
     """
     return float(special.ndtri(0.5 + level / 2.0))
-
-
-def _mean(values: Floats, n_queries: int | None, factor: float) -> Interval:
-    mean = float(values.mean())
-    half = factor * _error(values, n_queries)
-    return Interval(mean, mean - half, mean + half)
-
-
-def _error(values: Floats, n_queries: int | None) -> float:
-    fresh = 0.0 if n_queries is None else 1.0 / n_queries
-    return float(values.std(ddof=1) * np.sqrt(1.0 / len(values) + fresh)) if len(values) > 1 else float("inf")
-
-
-def _saving(costs: Floats, single: Floats, n_queries: int | None, factor: float) -> Interval:
-    base = float(single.mean())
-    if base == 0.0:
-        return Interval(0.0, 0.0, 0.0)
-    ratio = float(costs.mean()) / base
-    half = factor * _error((costs - ratio * single) / base, n_queries)
-    return Interval(1.0 - ratio, 1.0 - ratio - half, 1.0 - ratio + half)
 
 
 def price_for_budget(held_out: HeldOutDecisions, prices: Floats, budget: float) -> int:

@@ -32,13 +32,14 @@ class HeldOutDecisions(NamedTuple):
     """Held-out rows: scores and costs (n, M), and for each of P prices the model that is decided on, (P, n).
 
     Every decision is by members and weights that were learned without the row's fold. ``expected`` (n, M) are the
-    forecast scores.
+    forecast scores, ``fold`` (n,) the number of the fold.
     """
 
     scores: Floats
     costs: Floats
     decisions: Integers
     expected: Floats
+    fold: Integers
 
     def values(self, place: int) -> tuple[Floats, Floats]:
         """The scores and the costs (n,) of the decisions at a price of the grid."""
@@ -129,6 +130,9 @@ def fit_routes(
     forecasts = with_blends(forecasts, stack)
     cost_forecasts, level = _held_out_costs_and_level(queries, table, folds)
     weights, decisions = weigh(forecasts, cost_forecasts, table.scores, table.costs, folds)
+    fold = np.empty(len(queries), dtype=np.int64)
+    for number, rows in enumerate(folds):
+        fold[rows] = number
     members = FittedScores(tuple(plan.name for plan in plans), fit_members(plans, queries, centred, n_jobs), stack)
     return FittedRoutes(
         table.names,
@@ -137,7 +141,7 @@ def fit_routes(
         float(table.scores.mean()),
         fit_costs(queries, table.costs, table.by_query),
         weights,
-        HeldOutDecisions(table.scores, table.costs, decisions, forecasts[-1] + level),
+        HeldOutDecisions(table.scores, table.costs, decisions, forecasts[-1] + level, fold),
     )
 
 

@@ -65,7 +65,7 @@ def measure_routability(scores: Floats, router: float, repeats: Floats | None = 
     single = float(scores.mean(axis=0).max())
     if repeats is not None:
         return _repeated(repeats, single, router)
-    perfect = float(scores.max(axis=1).mean())
+    perfect = max(single, float(scores.max(axis=1).mean()))
     if set(np.unique(scores)) <= {0.0, 1.0}:
         luck = luck_of_answers(scores)
         words = "luck, if answers to a query are independent given its difficulty; the bounds assume nothing"
