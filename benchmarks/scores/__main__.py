@@ -17,6 +17,7 @@ from benchmarks.scores import summary, trials
 from benchmarks.scores.answers import read_answers, read_features
 from gatewise import ScoreRouter
 from gatewise.scores.linear_folds import LinearFolds
+from gatewise.scores.routability import answer_chances
 
 PARTS = ("time", "accuracy", "pools", "level", "power", "promises", "bandit")
 N_SPLITS, N_NULLS, N_PROMISES, N_STREAMS = 20, 200, 40, 10
@@ -72,10 +73,11 @@ def main(
         store.fill("pools", jobs, seconds)
     if "level" in wanted:
         folds = np.array_split(np.random.default_rng(0).permutation(n), 5)
-        linear = LinearFolds.prepare(queries, folds, 0)
+        linear, chances = LinearFolds.prepare(queries, folds, 0), answer_chances(answers.right)
         nulls = [(null, s) for s in range(N_NULLS) for null in ("permuted", "drawn")]
         jobs = {
-            f"{null} {s}": lambda null=null, s=s: trials.level_trial(linear, answers, null, s) for null, s in nulls
+            f"{null} {s}": lambda null=null, s=s: trials.level_trial(linear, answers, chances, null, s)
+            for null, s in nulls
         }
         store.fill("level", jobs, seconds)
     if "power" in wanted:

@@ -13,7 +13,6 @@ from gatewise.scores.cost_frontier import measure_frontier, price_for_score
 from gatewise.scores.linear_folds import LinearFolds
 from gatewise.scores.price_weights import candidate_values, choices, votes
 from gatewise.scores.queries import Queries, QueryReader
-from gatewise.scores.routability import draw_answers
 from gatewise.scores.route_fit import learn_router, LearnedRoutes
 from gatewise.scores.tried_scores import score_table
 
@@ -112,12 +111,16 @@ def pool_trial(
     }
 
 
-def level_trial(linear: LinearFolds, answers: Answers, null: str, seed: int) -> float:
-    """The p-value of the verdict's test on a table in which nothing can be routed."""
+def level_trial(linear: LinearFolds, answers: Answers, chances: Floats, null: str, seed: int) -> float:
+    """The p-value of the verdict's test on a table in which nothing can be routed.
+
+    The rows of answers are permuted against the questions, or answers are drawn with ``chances`` (n, M) whose logit
+    is a_model + b_question.
+    """
     rng = np.random.default_rng(seed)
     if null == "permuted":
         return linear.p_value(answers.right[rng.permutation(len(answers.right))])
-    return linear.p_value(draw_answers(answers.right, rng))
+    return linear.p_value((rng.random(chances.shape) < chances).astype(np.float64))
 
 
 def power_trial(queries: Queries, answers: Answers, n: int, seed: int) -> float:

@@ -42,9 +42,9 @@ def fit(
     figures = None if json_file is None else claim(json_file, JSON, [data], force)
     named = (text or [], category or [], number or [])
     table = router_file.scored_queries(table_files.read_frame(data), scores, costs, *named)
-    choice = {"text": text or (), "categories": category or ()} if any(named) else {}
     with messages.status(f"fitting to {len(table.X)} queries"):
-        router = ScoreRouter(**choice, n_jobs=jobs, random_state=seed).fit(table.X, table.scores, table.costs)
+        router = ScoreRouter(*router_file.column_choice(*named), n_jobs=jobs, random_state=seed)
+        router.fit(table.X, table.scores, table.costs)
     facts = router.report()
     say(router.summary())
     say(f"router: {router_file.save_router(router, facts, place)}")

@@ -27,7 +27,7 @@ class RoutePlan(NamedTuple):
     point: cost_frontier.FrontierPoint
 
 
-class ScoreRouter(BaseEstimator):
+class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     """Learns from queries, scores and costs which model to call, and whether that pays.
 
     The loss is linear in the gate: z = g(x) . (score - price cost). The candidates are every single model, the best

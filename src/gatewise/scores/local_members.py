@@ -145,4 +145,5 @@ def _leaf_means(tree: Any, leaf: Indices, Y: Floats) -> Floats:
     n = len(Y)
     member = csr_array((np.ones(n), (leaf, np.arange(n))), shape=(tree.node_count, n))
     counts = np.bincount(leaf, minlength=tree.node_count)
-    return np.asarray((member @ Y) / (counts + SHRINKAGE)[:, None])
+    sums: Floats = np.asarray(member @ Y)
+    return sums / (counts + SHRINKAGE)[:, None]

@@ -28,7 +28,7 @@ class PriceWeights(NamedTuple):
 
     def at(self, price: float) -> Floats:
         """The weights (S,) at the nearest price of the grid."""
-        return self.weights[nearest_price(self.prices, price)]
+        return np.asarray(self.weights[nearest_price(self.prices, price)])
 
 
 class FoldWeights(NamedTuple):

@@ -167,7 +167,7 @@ def square_distances(rows: Floats, others: Floats) -> Floats:
     array([[25.,  0.]])
     """
     own, theirs = np.einsum("ij,ij->i", rows, rows), np.einsum("ij,ij->i", others, others)
-    return np.maximum(own[:, None] + theirs - 2.0 * (rows @ others.T), 0.0)
+    return np.asarray(np.maximum(own[:, None] + theirs - 2.0 * (rows @ others.T), 0.0))
 
 
 def fit_linear(queries: Queries, centred: Floats, design: Design) -> LinearMember:

@@ -137,10 +137,10 @@ def fit_answers(scores: Floats) -> tuple[Floats, float]:
     return ability, spread
 
 
-def draw_answers(scores: Floats, rng: np.random.Generator) -> Floats:
-    """Answers (n, M) drawn with logit a_m + b_i, where a, and every query's b as its posterior mean, are fitted.
+def answer_chances(scores: Floats) -> Floats:
+    """Chances (n, M) of right answers with logit a_m + b_i: a is fitted, every b_i is its posterior mean.
 
-    No router can gain on them: the same model is best for every query.
+    No router can gain on answers that are drawn with them: the same model is best for every query.
     """
     ability, spread = fit_answers(scores)
     nodes, weights = _quadrature()
@@ -148,7 +148,7 @@ def draw_answers(scores: Floats, rng: np.random.Generator) -> Floats:
     log_like = scores @ np.log(chance).T + (1.0 - scores) @ np.log1p(-chance).T + np.log(weights)
     posterior = np.exp(log_like - log_like.max(axis=1, keepdims=True))
     difficulty = spread * (posterior @ nodes) / posterior.sum(axis=1)
-    return np.asarray(rng.random(scores.shape) < expit(ability + difficulty[:, None]), dtype=np.float64)
+    return np.asarray(expit(ability + difficulty[:, None]))
 
 
 def luck_of_residuals(scores: Floats) -> float:

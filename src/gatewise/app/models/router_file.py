@@ -13,6 +13,7 @@ from gatewise.app.files import Output
 from gatewise.app.models.model_file import read_archive, write_archive
 from gatewise.arrays import Floats
 from gatewise.estimators import ScoreRouter
+from gatewise.scores.queries import Choice
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,15 @@ def scored_queries(
     numbers = {model: _numbers(frame[column], column) for model, column in by_model.items()}
     spent = [_numbers(frame[cost_columns[model]], cost_columns[model]) for model in by_model] if costs else None
     return ScoredQueries(X, pd.DataFrame(numbers), None if spent is None else np.column_stack(spent))
+
+
+def column_choice(text: Sequence[str], category: Sequence[str], number: Sequence[str]) -> tuple[Choice, Choice]:
+    """Which columns hold text and categories, as `ScoreRouter` takes it: "auto" if none was named.
+
+    >>> column_choice(["question"], [], [])
+    (['question'], [])
+    """
+    return (text, category) if any((text, category, number)) else ("auto", "auto")
 
 
 def _numbers(values: Any, name: str) -> Floats:
