@@ -9,6 +9,7 @@ from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
 from gatewise.estimators import (
     GateRegressor,
     GateSelector,
+    MoEClassifier,
     MoERegressor,
     RouterAggregator,
     ScoreRouter,
@@ -32,6 +33,7 @@ __all__ = [
     "L2Projection",
     "LinearGate",
     "MixtureOfExperts",
+    "MoEClassifier",
     "MoERegressor",
     "MoESettings",
     "Particles",

@@ -2,6 +2,7 @@
 
 from gatewise.estimators.gate_regressor import GateRegressor
 from gatewise.estimators.gate_selector import GateSelector
+from gatewise.estimators.moe_classifier import MoEClassifier
 from gatewise.estimators.moe_regressor import MoERegressor
 from gatewise.estimators.router_aggregator import RouterAggregator
 from gatewise.estimators.score_router import ScoreRouter
@@ -10,6 +11,7 @@ from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 __all__ = [
     "GateRegressor",
     "GateSelector",
+    "MoEClassifier",
     "MoERegressor",
     "RouterAggregator",
     "ScoreRouter",
