@@ -9,6 +9,7 @@ from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list, log_prior, PRIOR
 from gatewise.router.learning import fit_lists
 from gatewise.router.members import gate_features, ListRows, mixed_with_mean
+from gatewise.router.settings import LEARNERS
 from gatewise.router.tree_members import shared_learners, tree_gates
 
 ON_FEATURES = [name for name in AUTOMATIC if name != "tree"]
@@ -24,7 +25,7 @@ def rows(sample, fade=1.0):
 @pytest.fixture
 def listed():
     ks = {name: (None,) if GATES[name].needs_forecasts else (None, 1, 2) for name in ON_FEATURES}
-    trees = [*tree_gates(), *shared_learners(("forest", "boosted"))]
+    trees = [*tree_gates(), *shared_learners(LEARNERS)]
     return candidate_list(["a", "b", "c"], ks, (0.3, 3.0), True, trees)
 
 

@@ -57,7 +57,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
         router.
     n_jobs, random_state
-        Processes for the experts; the seed of folds, orders and centres.
+        Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
         The rest: readout, orders, penalties, specialization, noise.
 
@@ -135,8 +135,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
             X=X,
             y=y,
             sample_weight=weight / unit_weight,
-            routed=Pool(experts, params, self.n_jobs),
-            shared=Pool(shared, params, self.n_jobs),
+            routed=Pool(experts, params, self.n_jobs, seed=seed),
+            shared=Pool(shared, params, self.n_jobs, seed=seed),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
             inputs=inputs.transform(X),
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
@@ -156,7 +156,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if not (return_std or router.needs_forecasts(shares)):
-            weights = router.fitted.mean_weights(shares, router.rows(shares, X))
+            weights = router.mean_weights(shares, router.rows(shares, X))
             return self._always(X) + self._sparse_mixture(X, weights)
         rows = router.rows(shares, X, self._guarded(X)[0])
         weights = router.fitted.mean_weights(shares, rows)
@@ -168,7 +168,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
         F = self._guarded(X)[0] if self._router.weights_need_forecasts(shares) else None
-        return self._router.fitted.mean_weights(shares, self._router.rows(shares, X, F))
+        return self._router.mean_weights(shares, self._router.rows(shares, X, F))
 
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
         """What each prediction is made of, by name, (n,) each; the columns have the sum ``predict(X)``.
@@ -180,7 +180,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         X, shares = self._rows_and_shares(X, readout)
         rows = self._router.rows(shares, X, self._guarded(X)[0])
         always = Pool(self._shared, n_jobs=self.n_jobs).predict(X)
-        weighed = self._router.fitted.mean_weights(shares, rows) * rows.F
+        weighed = self._router.view.spread_out(self._router.fitted.mean_weights(shares, rows) * rows.F)
         experts = {name: always[:, j] for j, (name, _) in enumerate(self._shared)}
         experts |= {name: weighed[:, m] for m, name in enumerate(self._router.names)}
         parts = {"intercept": np.zeros(len(rows)), **self._router.fitted.shared_parts(shares, rows)}
@@ -244,7 +244,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     def stack_weights_(self) -> Floats:
         """The weights of the convex stack of the experts, (M,)."""
         check_is_fitted(self)
-        return self._router.fitted.stack
+        return self._router.view.spread_out(self._router.fitted.stack)
 
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
@@ -344,14 +344,14 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def _guarded(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """The experts' forecasts with those replaced that cannot be meant, and where that was, (n, M) each."""
-        return self._router.guard.apply(self._pool().predict(X))
+        return self._router.view.guard.apply(self._pool().predict(X))
 
     def _sparse_mixture(self, X: Any, weights: Floats) -> Floats:
         """The mixture by weights (n, M), (n,), asking each expert for the rows where it has weight.
 
         Only at rows where an answer is out of range are all experts asked, as the guard compares them.
         """
-        pool, guard = self._pool(), self._router.guard
+        pool, guard = self._pool(), self._router.view.guard
         total, doubtful = np.zeros(len(weights)), np.zeros(len(weights), dtype=np.bool_)
         for m, rows, part, forecasts in pool.answers(X, nonzero_assignments(weights)):
             total[rows] += part * forecasts

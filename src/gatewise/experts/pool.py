@@ -60,7 +60,7 @@ class Pool:
 
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
-    in an error.
+    in an error. An expert whose random_state is None is fitted with a seed that follows from ``seed``, if given.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -70,6 +70,7 @@ class Pool:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     n_jobs: int | None = 1
     kind: str = "expert"
+    seed: int | None = None
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -128,9 +129,15 @@ class Pool:
         done = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_one)(self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}))
             for split in splits
-            for m, (name, expert) in enumerate(self.experts)
+            for m, (name, expert) in enumerate(self._seeded())
         )
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
+
+    def _seeded(self) -> list[tuple[str, Any]]:
+        """The experts, with copies of those that would draw a seed of their own."""
+        if self.seed is None:
+            return list(self.experts)
+        return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
@@ -248,6 +255,20 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     if hasattr(expert, "param_grid") or hasattr(expert, "param_distributions"):  # and so does a search
         return weight_params(expert.estimator, sample_weight)
     return {}
+
+
+def with_seed(expert: Any, seed: int) -> Any:
+    """The expert, or a copy in which every ``random_state`` that is None, also of its parts, is the seed.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> [with_seed(DecisionTreeRegressor(random_state=own), 3).random_state for own in (None, 5)]
+    [3, 5]
+    """
+    if not hasattr(expert, "get_params") or isinstance(expert, type):
+        return expert
+    params = expert.get_params(deep=True)
+    open_seeds = {key: seed for key, value in params.items() if key.endswith("random_state") and value is None}
+    return clone(expert).set_params(**open_seeds) if open_seeds else expert
 
 
 class Noting:

@@ -148,10 +148,21 @@ def disagreement(weights: Floats, F: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowView:
-    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name."""
+    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name.
+
+    Of ``n_experts`` experts the ``distinct`` ones are in the list.
+    """
 
     guard: ForecastGuard
     maps: Mapping[str, GateFeatures]
+    distinct: Indices
+    n_experts: int
+
+    def spread_out(self, values: Floats) -> Floats:
+        """Values (..., distinct) as (..., M), with zeros for the other experts."""
+        out = np.zeros((*values.shape[:-1], self.n_experts))
+        out[..., self.distinct] = values
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +192,7 @@ class FittedRouter:
 
     names: tuple[str, ...]
     inputs: GateInputs
-    guard: ForecastGuard
-    maps: Mapping[str, GateFeatures]
+    view: RowView
     fitted: FittedList
     mixing: Mixing
     single: int
@@ -212,8 +222,7 @@ class FittedRouter:
         return cls(
             names=tuple(names),
             inputs=inputs,
-            guard=view.guard,
-            maps=view.maps,
+            view=view,
             fitted=fit.final,
             mixing=fit.mixing,
             single=_nearest(fit.compared, shares, fit.final.candidates, single_k),
@@ -244,9 +253,14 @@ class FittedRouter:
         """What the candidates with a share see of the rows of X; F (n, M) are the experts' forecasts, if needed."""
         inputs = self.inputs.transform(X)
         used = {self.fitted.candidates[s].name for s in np.flatnonzero(shares)}
-        maps = {name: one for name, one in self.maps.items() if name in used}
-        forecasts = np.empty((len(inputs.inside), 0)) if F is None else F
-        return ListRows(inputs, gate_features(maps, inputs, F), forecasts)
+        maps = {name: one for name, one in self.view.maps.items() if name in used}
+        seen = None if F is None else F[:, self.view.distinct]
+        forecasts = np.empty((len(inputs.inside), 0)) if seen is None else seen
+        return ListRows(inputs, gate_features(maps, inputs, seen), forecasts)
+
+    def mean_weights(self, shares: Floats, rows: ListRows) -> Floats:
+        """The weight of every expert at rows by these shares, (n, M)."""
+        return self.view.spread_out(self.fitted.mean_weights(shares, rows))
 
     def candidate_forecasts(self, X: Any, F: Floats) -> Floats:
         """The forecasts of all candidates at the rows of X, (n, S)."""
@@ -262,7 +276,8 @@ class FittedRouter:
 
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""
-        return c.kind == "gate" and c.name in self.maps and self.maps[c.name].needs_forecasts
+        maps = self.view.maps
+        return c.kind == "gate" and c.name in maps and maps[c.name].needs_forecasts
 
 
 def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None = None) -> int:

@@ -13,7 +13,7 @@ from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
-from gatewise.router.candidates import by_family, Candidate, CONVEX, log_prior
+from gatewise.router.candidates import by_group, Candidate, CONVEX, log_prior
 from gatewise.router.members import (
     FittedGroup,
     FittedList,
@@ -23,7 +23,7 @@ from gatewise.router.members import (
     SoftmaxMembers,
 )
 from gatewise.router.settings import MoESettings
-from gatewise.router.tree_members import SharedLearners, TreeGates
+from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGates
 
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
@@ -65,15 +65,16 @@ class Mixing:
 class RouterFit:
     """The list ``final`` fitted on all held-out forecasts, its aggregation ``mixing``, and out-of-fold predictions.
 
-    ``rows`` (N,) are the rows that the aggregation used; a row occurs as often as it was held out. ``F`` (N, M) are
-    the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
-    learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
-    ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without gates; and ``stack`` (N,), the
-    convex stack's. ``compared`` (n, S) are forecasts of the list ``final`` at some rows.
+    ``entries`` (N,) are the held-out forecasts that the aggregation used, ``rows`` (N,) their rows; a row occurs as
+    often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
+    gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
+    ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without
+    gates; and ``stack`` (N,), the convex stack's. ``compared`` (n, S) are forecasts of ``final`` at some rows.
     """
 
     final: FittedList
     mixing: Mixing
+    entries: Indices
     rows: Indices
     loss: Loss
     F: Floats
@@ -110,7 +111,9 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     used = np.concatenate([out for _, out in splits])
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
     forecasts = np.concatenate([found for _, found in lists])
-    rows, used_loss = data.rows[used], loss.part(used)
+    rows, used_loss, used_rows = data.rows[used], loss, seen
+    if not np.array_equal(used, np.arange(len(F))):
+        used_loss, used_rows = loss.part(used), seen.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], settings.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
@@ -123,10 +126,11 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     return RouterFit(
         final=final,
         mixing=mixing,
+        entries=used,
         rows=rows,
         loss=used_loss,
         F=F[used],
-        weights=_held_out_weights(shares, [one for one, _ in lists], fold, seen.part(used)),
+        weights=_held_out_weights(shares, [one for one, _ in lists], fold, used_rows),
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(CONVEX)],
@@ -193,13 +197,15 @@ def fit_lists(
         weights[number, known] = weight[known]
     task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
     groups: list[FittedGroup] = []
-    for family, members in by_family(candidates).items():
-        if family == "plain":
+    for group, members in by_group(candidates).items():
+        if group == "plain":
             groups.append(PlainMembers.fit(members, task))
-        elif family == "tree":
+        elif group == "tree":
             groups.append(TreeGates.fit(members, task, seed))
-        elif family == "shared":
+        elif group == "shared":
             groups.append(SharedLearners.fit(members, task, seed))
+        elif group == "products":
+            groups.append(ProductMembers.fit(members, task))
         else:
             groups.append(SoftmaxMembers.fit(members, task))
     lists = []
