@@ -40,6 +40,7 @@ from gatewise.nn.token_router import AbstractRouter, Router, Routing
 from gatewise.nn.transformers_blocks import from_transformers, to_transformers
 from gatewise.nn.transport import entropic_transport, TransportScores
 from gatewise.nn.weighting import Normalized, SigmoidEach, SoftmaxBefore
+from gatewise.nn.xray import Trace, Xray, xray
 
 __all__ = [
     "PRESETS",
@@ -85,7 +86,9 @@ __all__ = [
     "Threshold",
     "TopK",
     "TorchExpert",
+    "Trace",
     "TransportScores",
+    "Xray",
     "ZLoss",
     "auxiliary_loss",
     "entropic_transport",
@@ -101,4 +104,5 @@ __all__ = [
     "to_mixture",
     "to_transformers",
     "update_biases",
+    "xray",
 ]

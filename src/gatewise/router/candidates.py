@@ -11,9 +11,9 @@ import numpy as np
 from gatewise.arrays import Floats
 
 Kind = Literal["single", "stack", "gate", "shared"]
-Family = Literal["plain", "softmax", "top-k", "tree", "forest", "boosted", "products"]
-SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
+Family = Literal["plain", "softmax", "top-k", "tree", "forest", "boosted", "products", "class stack"]
 STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's coefficients, beside a stack
+SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
 # The prior weight of every family of candidates, divided equally within it: log(1 / prior) is what a family costs.
 PRIOR: Mapping[Family, float] = {
     "plain": 0.25,
@@ -23,6 +23,7 @@ PRIOR: Mapping[Family, float] = {
     "forest": 0.1,
     "boosted": 0.15,
     "products": 0.2,
+    "class stack": 0.45,
 }
 
 
@@ -34,7 +35,8 @@ class Candidate:
     "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients, or the ``depth``
     and number of boosted ``trees``, and the number ``k`` of active experts, None for all. "shared" is the convex
     stack plus what a learner on inputs and forecasts adds to it, by the learner's name, with its number of boosted
-    trees. A ``corrected`` candidate adds a linear combination of the experts, the same for all rows.
+    trees; or a stack of class probabilities that is no mixture of the experts'. A ``corrected`` candidate adds a
+    linear combination of the experts, the same for all rows.
     """
 
     kind: Kind
@@ -50,9 +52,13 @@ class Candidate:
         """The family that the prior is divided among."""
         if self.kind == "gate":
             return "tree" if self.depth else "softmax" if self.k is None else "top-k"
-        return SHARED_FAMILIES[self.name] if self.kind == "shared" else "plain"
+        if self.kind == "shared":
+            return SHARED_FAMILIES.get(self.name, "class stack")
+        return "plain"
 
     def __str__(self) -> str:
+        if self.kind == "shared" and self.name.endswith("stack"):
+            return self.name + (f", spread {self.spread:g}" if self.spread else "") + self._count()
         if self.kind == "shared":
             by = f"{self.name} of" if self.spread else f"{self.name} on"
             size = f", spread {self.spread:g}" if self.spread else self._count()
@@ -119,7 +125,7 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
 def by_group(candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, ...]]:
     """The candidates that are fitted together, in their order: "plain", "softmax", "tree", "shared", "products"."""
     groups: dict[str, list[Candidate]] = {}
-    joined = {"top-k": "softmax", "forest": "shared", "boosted": "shared"}
+    joined = {"top-k": "softmax", "forest": "shared", "boosted": "shared", "class stack": "shared"}
     for c in candidates:
         groups.setdefault(joined.get(c.family, c.family), []).append(c)
     return {group: tuple(members) for group, members in groups.items()}

@@ -1,12 +1,13 @@
 """From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
 
 import numpy as np
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
@@ -14,6 +15,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.router.candidates import by_group, Candidate, CONVEX, log_prior
+from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
     FittedGroup,
     FittedList,
@@ -69,7 +71,10 @@ class RouterFit:
     often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
     gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
     ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without
-    gates; and ``stack`` (N,), the convex stack's. ``compared`` (n, S) are forecasts of ``final`` at some rows.
+    gates; and ``stack`` (N,), the convex stack's. ``compared`` (n, S) are forecasts of ``final`` at some rows,
+    ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the out-of-fold
+    probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex stack,
+    ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
     """
 
     final: FittedList
@@ -83,6 +88,10 @@ class RouterFit:
     plain: Floats
     stack: Floats
     compared: Floats
+    errors: Floats
+    probabilities: Floats = field(default_factory=lambda: np.empty(0))
+    stacked: Floats = field(default_factory=lambda: np.empty(0))
+    experts: Floats = field(default_factory=lambda: np.empty(0))
 
     def signal(self) -> Floats:
         """What speaks for gates at every entry, (N,), as `gating_signal` says."""
@@ -123,6 +132,9 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in (0, 1)
     )
     (mixing,) = mix(whole, priors[:1])
+    entries, fitted = used_rows, [one for one, _ in lists]
+    weights = _held_out_weights(shares, fitted, fold, entries)
+    classes = {} if entries.classes is None else _held_out_classes(shares, fitted, fold, entries, weights)
     return RouterFit(
         final=final,
         mixing=mixing,
@@ -130,11 +142,13 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         rows=rows,
         loss=used_loss,
         F=F[used],
-        weights=_held_out_weights(shares, [one for one, _ in lists], fold, used_rows),
+        weights=weights,
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(CONVEX)],
         compared=compared,
+        errors=np.average(used_loss.error(forecasts), axis=0, weights=weight[used] if weight[used].any() else None),
+        **classes,
     )
 
 
@@ -192,22 +206,23 @@ def fit_lists(
 
     Rows (n,) have the given weights. The parts may overlap.
     """
-    weights = np.zeros((len(splits), len(weight)))
-    for number, (known, _) in enumerate(splits):
-        weights[number, known] = weight[known]
-    task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
-    groups: list[FittedGroup] = []
-    for group, members in by_group(candidates).items():
-        if group == "plain":
-            groups.append(PlainMembers.fit(members, task))
-        elif group == "tree":
-            groups.append(TreeGates.fit(members, task, seed))
-        elif group == "shared":
-            groups.append(SharedLearners.fit(members, task, seed))
-        elif group == "products":
-            groups.append(ProductMembers.fit(members, task))
-        else:
-            groups.append(SoftmaxMembers.fit(members, task))
+    with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+        weights = np.zeros((len(splits), len(weight)))
+        for number, (known, _) in enumerate(splits):
+            weights[number, known] = weight[known]
+        task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
+        groups: list[FittedGroup] = []
+        for group, members in by_group(candidates).items():
+            if group == "plain":
+                groups.append(PlainMembers.fit(members, task))
+            elif group == "tree":
+                groups.append(TreeGates.fit(members, task, seed))
+            elif group == "shared":
+                groups.append((SharedLearners if rows.classes is None else ClassStacks).fit(members, task, seed))
+            elif group == "products":
+                groups.append(ProductMembers.fit(members, task))
+            else:
+                groups.append(SoftmaxMembers.fit(members, task))
     lists = []
     for common, *fits in zip(task.commons, *groups, strict=True):
         fitted = FittedList(candidates, common, tuple(group for group, _ in fits))
@@ -301,6 +316,26 @@ def _held_out_weights(
             here = entries[fold[entries] == number]
             weights[here] = lists[number].mean_weights(share, seen.part(here))
     return weights
+
+
+def _held_out_classes(
+    shares: list[tuple[Indices, Floats]],
+    lists: list[FittedList],
+    fold: Indices,
+    seen: ListRows,
+    weights: Floats,
+) -> dict[str, Floats]:
+    """The out-of-fold probabilities of all classes, from the same lists and shares as the weights (N, M)."""
+    assert seen.classes is not None
+    experts = seen.classes.probabilities
+    total = np.einsum("im,imc->ic", weights, experts)
+    stacked = np.einsum("im,imc->ic", np.stack([one.stack for one in lists])[fold], experts)
+    for entries, share in shares:
+        for number in np.unique(fold[entries]):
+            here = entries[fold[entries] == number]
+            for part in lists[number].shared_parts(share, seen.part(here)).values():
+                total[here] += part
+    return {"probabilities": total, "stacked": stacked, "experts": experts}
 
 
 def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:

@@ -13,8 +13,10 @@ from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
 from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
-from gatewise.losses import ResidualLoss
+from gatewise.losses import LogLoss, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, candidate_list
+from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
+from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
 from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, PARTS, RouterFit, RouterSample
 from gatewise.router.members import gate_features, ListRows
@@ -32,7 +34,8 @@ ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is bel
 class TrainingTask:
     """All that training needs: the rows, the two pools, the splits and the gates to consider.
 
-    ``ks`` are the numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
+    Where responses are classes, ``y`` has their numbers, and the routed experts give probabilities. ``ks`` are the
+    numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
     """
 
     X: Any
@@ -80,11 +83,12 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
 
     Experts that make the same forecasts count as one, the first of them; the others have no weight.
     """
-    distinct = _distinct(held_out.F, float(target.std()))
+    M = held_out.F.shape[1]
+    distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
     everything = np.arange(len(held_out.rows))
     sample, view = _prepare(task, held_out, target, everything, distinct)
     fit = learn(sample, _candidates(task, distinct), task.settings, task.seed)
-    if len(distinct) < held_out.F.shape[1]:
+    if len(distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
     return fit, view
@@ -110,9 +114,13 @@ def _candidates(task: TrainingTask, distinct: Indices) -> tuple[Candidate, ...]:
     trees: list[Candidate] = []
     if None in task.ks:
         trees = tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
-        trees += shared_learners(settings.learners)
+        if task.routed.outputs:
+            trees += class_stacks(settings.correct, settings.learners)
+        else:
+            trees += shared_learners(settings.learners)
+    corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
     names = [task.routed.experts[m][0] for m in distinct]
-    return candidate_list(names, counts, settings.spreads, settings.correct, trees)
+    return candidate_list(names, counts, settings.spreads, corrected, trees)
 
 
 def _softmax_gates(task: TrainingTask, distinct: Indices) -> dict[str, GateChoice]:
@@ -125,15 +133,33 @@ def _prepare(
 ) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
     inputs = task.inputs[held_out.rows]
-    guard = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]])
-    F = guard.apply(held_out.F)[0][:, distinct]
+    loss: Loss
+    guard: ForecastGuard | ProbabilityFloor
+    if task.routed.outputs:
+        classes, guard = _with_floors(task, held_out, target, known)
+        F, looked, loss = classes.observed, classes.confidence, LogLoss()
+    else:
+        guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
+        F = looked = guard.apply(held_out.F)[0][:, distinct]
+        loss = ResidualLoss(target, task.settings.density)
     seen = inputs if len(known) == len(F) else inputs[known]
     gates = _softmax_gates(task, distinct)
-    maps = {name: gate.feature_map.fit(gate, seen, F[known], task.seed) for name, gate in gates.items()}
-    rows = ListRows(inputs, gate_features(maps, inputs, F), F)
-    loss = ResidualLoss(target, task.settings.density)
+    maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
+    rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
     view = RowView(guard, maps, distinct, held_out.F.shape[1])
     return RouterSample(rows, held_out, loss, task.sample_weight), view
+
+
+def _with_floors(
+    task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices
+) -> tuple[ClassRows, ProbabilityFloor]:
+    """Held-out probabilities with floors that were learned without their rows, and the floors for new rows."""
+    rows = ClassRows(held_out.F, target[held_out.rows].astype(np.intp))
+    weight = task.sample_weight[held_out.rows]
+    learners = [(np.intersect1d(some, known), out) for some, out in held_out.learners()]
+    fresh = np.setdiff1d(np.arange(len(weight)), known)
+    floored = cross_fitted_floors(rows, weight, [*learners, (known, fresh)])
+    return ClassRows(floored, rows.outcome), ProbabilityFloor.fit(rows.part(known), weight[known])
 
 
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
