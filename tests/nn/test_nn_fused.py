@@ -176,7 +176,8 @@ def test_few_tokens_without_a_gradient_equal_the_naive_loop(routing, weights_dty
 @pytest.mark.skipif(INTERPRETED or not WITH_TRITON.exists(), reason="needs the environment of `make interpreter`")
 def test_the_kernels_run_in_the_interpreter():
     """The tests of the kernels in a process of their own, as Triton decides at import whether to interpret."""
-    command = [str(WITH_TRITON), "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider", "-W", "ignore"]
+    options = ("-q", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore")
+    command = [str(WITH_TRITON), "-m", "pytest", *options, __file__]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     done = subprocess.run(command, check=False, env=environment, cwd=ROOT, capture_output=True, text=True)
