@@ -90,7 +90,8 @@ bench-real: $(VENV)/.bench  ## real data, two pools: the router's settings chose
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/gatewise demo --out out
 	cp out/demo.png docs/assets/demo.png
-	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('docs/assets/geometry.png'))"
+	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('out/geometry.png'))"
+	cp out/geometry.png docs/assets/geometry.png
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) $(TRITON) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov

@@ -12,7 +12,8 @@ from rich.table import Table
 from benchmarks.command import start
 from benchmarks.headlines import Headline, HEADLINES, Key
 from benchmarks.timing import RESULTS
-from gatewise.app.terminal import console, Json, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Json
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks.command import start
 from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
 from benchmarks.real.competitors import Competitor, COMPETITORS, Contest
-from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
 from gatewise.arrays import as_count
 from gatewise.backends import processes
 from gatewise.paper.runner import Progress, run_tasks, silent

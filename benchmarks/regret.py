@@ -16,7 +16,8 @@ from rich.table import Table
 
 from benchmarks.command import start
 from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
-from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
 from gatewise.arrays import as_count
 from gatewise.backends import processes
 from gatewise.estimators import MoERegressor

@@ -14,7 +14,8 @@ from benchmarks.real.pools import find_pool
 from benchmarks.real.run import run
 from benchmarks.real.suites import select
 from benchmarks.real.summary import fact_means, mean_errors, standings
-from gatewise.app.terminal import console, Jobs, Json, show_path, show_progress, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Jobs, Json, show_path, show_progress
 
 
 def main(

@@ -12,7 +12,8 @@ from benchmarks.real.competitors import RIVALS, router
 from benchmarks.real.grid import GRID
 from benchmarks.real.run import run
 from benchmarks.real.suites import DATA_SETS, HALVES
-from gatewise.app.terminal import console, Jobs, show_progress, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Jobs, show_progress
 
 
 def main(

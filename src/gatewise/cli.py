@@ -1,7 +1,8 @@
 """The command line: ``gatewise COMMAND``. It gathers the commands of `gatewise.app` and tells errors in one line."""
 
+import sqlite3
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 try:
     import typer
@@ -10,7 +11,9 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 
 import gatewise
 from gatewise.app import demo_command, model_commands, reproduce_commands, verify_command
-from gatewise.app.terminal import say
+from gatewise.app.terminal import plain, say
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -57,20 +60,35 @@ def bench() -> None:
 
 
 def main() -> None:
-    """Run the command line; bad input is one line and exit code 2. ``--debug`` may stand anywhere."""
+    """Run the command line; an error is one line. ``--debug`` may stand anywhere and shows where it came from.
+
+    The exit code is 2 for bad input, 70 for what should not have happened, and 130 after an interruption.
+    """
     given = sys.argv[1:]
     try:
         app(args=[word for word in given if word != "--debug"])
+    except SystemExit as left:
+        if left.code == INTERRUPTED:
+            _leave("interrupted; every file is as it was before, or complete", INTERRUPTED)
+        raise
     except Exception as error:
-        if "--debug" in given or not _is_about_the_input(error):
+        if "--debug" in given:
             raise
-        print(f"gatewise: {one_line(error)}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
-        sys.exit(2)
+        if _is_about_the_input(error):
+            _leave(one_line(error), 2)
+        found = f"{type(error).__name__}: {one_line(error)}"
+        _leave(f"{found}; this should not happen: --debug shows where it came from", 70)
+
+
+def _leave(message: str, code: int) -> NoReturn:
+    print(f"gatewise: {plain(message)}", file=sys.stderr)  # noqa: T201 - the one line that a user sees
+    sys.exit(code)
 
 
 def _is_about_the_input(error: Exception) -> bool:
     """Whether an error speaks of what the user gave: a bad value or file, or an expert that its notes name."""
-    return isinstance(error, ValueError | OSError | RuntimeError) or bool(getattr(error, "__notes__", ()))
+    told = (ValueError, OSError, RuntimeError, MemoryError, OverflowError, sqlite3.Error)
+    return isinstance(error, told) or bool(getattr(error, "__notes__", ()))
 
 
 def one_line(error: Exception) -> str:

@@ -45,11 +45,13 @@ def data(tmp_path):
 
 
 def test_from_a_file_to_a_page(run, data, tmp_path):
-    code, out, err = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", "deep/m.skops")
+    code, out, err = run(
+        "fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", "deep/m.skops", "--json", "facts.json"
+    )
     assert (code, err) == (0, "")
     assert "Error of y on 12 rows held back" in out
     assert "a <b> service alone" in out
-    facts = json.loads((tmp_path / "deep" / "m.json").read_text())
+    facts = json.loads((tmp_path / "facts.json").read_text())
     assert facts["experts"] == ["line", "a <b> service"]
     assert [score["method"] for score in facts["test"]["scores"]][:2] == ["Gatewise", "convex stack"]
 
@@ -72,13 +74,26 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
 def test_a_seed_fixes_the_model(run, data, tmp_path):
     facts = []
     for name in ("a", "b"):
-        run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", f"{name}.skops", "--test", "0")
+        run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--json", f"{name}.json", "--test", "0")
         facts.append((tmp_path / f"{name}.json").read_text())
     assert facts[0] == facts[1]
 
 
 def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
-    code, out, _ = run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--test", "0", "--drop", "kind")
+    code, out, _ = run(
+        "fit",
+        "data.csv",
+        "--target",
+        "y",
+        "--pool",
+        "pool.toml",
+        "--test",
+        "0",
+        "--drop",
+        "kind",
+        "--json",
+        "model.json",
+    )
     assert code == 0
     assert "held back" not in out
     assert json.loads((tmp_path / "model.json").read_text())["test"] is None
@@ -89,7 +104,7 @@ def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
     [
         (["fit", "none.csv", "--target", "y"], "none.csv: no such file"),
         (["fit", "data.csv", "--target", "z"], "there is no column 'z'"),
-        (["fit", "data.csv", "--target", "kind"], "holds text; it must hold numbers"),
+        (["fit", "data.csv", "--target", "kind"], "must hold numbers, but is"),
         (["fit", "data.csv", "--target", "forecast"], "is 2 in every row"),
         (["fit", "three.csv", "--target", "y"], "at least 20 rows"),
         (["fit", "empty.csv", "--target", "y"], "cannot be read as CSV"),

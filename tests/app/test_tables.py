@@ -6,7 +6,8 @@ import pytest
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
 
-from gatewise.app.models.tables import as_inputs, read_frame, responses, row_keys, training_table, write_frame
+from gatewise.app.models.table_files import read_frame, write_frame
+from gatewise.app.models.tables import as_inputs, responses, row_keys, training_table
 from gatewise.app.page.scored_rows import match_rows
 
 
@@ -69,11 +70,11 @@ def test_what_is_left_out_is_said():
     ("change", "message"),
     [
         (lambda f: f.drop(columns="y"), "no column 'y'"),
-        (lambda f: f.assign(y=f["text"]), "'y' holds text; it must hold numbers"),
+        (lambda f: f.assign(y=f["text"]), "'y' must hold numbers, but is 'a' in row"),
         (lambda f: f.assign(y=f["true"]), "true and false"),
         (lambda f: f.assign(y=f["day"]), "dates"),
         (lambda f: f.assign(y=3.0), "3 in every row"),
-        (lambda f: f.assign(y=np.inf), "infinite in row 0"),
+        (lambda f: f.assign(y=np.inf), "infinite in row 1"),
         (lambda f: f.iloc[:3], "at least 20 rows"),
         (lambda f: f[["y"]], "no column is left"),
     ],

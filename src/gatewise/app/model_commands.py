@@ -1,97 +1,139 @@
-"""``gatewise fit | predict | report``: from a file to a model, predictions and a page.
+"""``gatewise look | fit | predict | report``: from a file to a model, predictions and a page.
 
 The commands parse and print; `gatewise.app.models` and `gatewise.app.page` do the work. Every command imports what it
-needs when it runs, as pandas, skops and matplotlib would make ``gatewise --help`` wait.
+needs when it runs, as pandas, skops and matplotlib would make ``gatewise --help`` wait. A command claims the files
+that it will write before it does anything else.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
 from gatewise.app.models.gate_names import AUTO, gate_names
-from gatewise.app.terminal import console, Jobs, Json, messages, say, write_json
+from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
 
 app = typer.Typer()
 
-Data = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
+Data = Annotated[Path, typer.Argument(help="A CSV file; Parquet or Excel by its ending.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
 Gates = Annotated[
     list[str] | None,
     typer.Option(help=f"Gates to learn: {', '.join(gate_names())}; may be repeated. Without any: {AUTO}."),
 ]
+Sep = Annotated[str | None, typer.Option(help="What stands between values, as ';' or tab; guessed if not given.")]
+Encoding = Annotated[str | None, typer.Option(help="How letters are stored, as cp1252; guessed if not given.")]
+Decimal = Annotated[str | None, typer.Option(help="The decimal mark, '.' or ','; guessed if not given.")]
+Key = Annotated[str | None, typer.Option(help="The column that names a row; it goes into the predictions.")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
+Keep = Annotated[list[str] | None, typer.Option(help="A column to use though it looks like an identifier.")]
+
+
+@app.command(epilog="Examples:\n\ngatewise look houses.csv --target price\n\ngatewise look verkauf.csv --sep ';'")
+def look(
+    data: Data,
+    target: Annotated[str | None, typer.Option(help="The column to predict, if it is to be checked, too.")] = None,
+    key: Key = None,
+    drop: Drop = None,
+    keep: Keep = None,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
+    json_file: Json = None,
+    force: Force = False,
+) -> None:
+    """Say what would be read from a table, column by column, before any fit."""
+    from gatewise.app.figures.look_table import look_table  # noqa: PLC0415
+    from gatewise.app.models import looking  # noqa: PLC0415
+
+    facts = _claim_json(json_file, [data], force)
+    table = _read(data, sep, encoding, decimal)
+    found = looking.look_at(table, target, drop or (), key, keep or ())
+    console.print(look_table(found, data.name))
+    write_json(facts, found.record())
 
 
 @app.command(
     epilog="Examples:\n\n"
     "gatewise fit houses.csv --target price --out price.skops\n\n"
-    "gatewise fit sales.parquet --target units --pool pool.toml --drop id --jobs 2\n\n"
+    "gatewise fit sales.parquet --target units --pool pool.toml --key id --jobs 2\n\n"
     "gatewise fit houses.csv --target price --gates linear --gates kernel"
 )
 def fit(
     data: Data,
     target: Annotated[str, typer.Option(help="The column to predict.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where the model goes; its facts go beside it, as JSON.")] = Path(
-        "model.skops"
-    ),
+    out: Annotated[Path, typer.Option(help="Where the model goes, with the facts of its fit.")] = Path("model.skops"),
     pool: Annotated[Path | None, typer.Option(help="A TOML file that names the experts.")] = None,
     gates: Gates = None,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
+    key: Key = None,
+    drop: Drop = None,
+    keep: Keep = None,
     test: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of rows held back for the score.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Fixes what is held back, and the fit.")] = 0,
     jobs: Jobs = 1,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
-    from gatewise.app.models import fitting, tables  # noqa: PLC0415
+    from gatewise.app.models import fitting, model_file, tables  # noqa: PLC0415
 
-    table = tables.training_table(tables.read_frame(data), target, drop or ())
-    for note in table.notes:
-        messages.print(note, markup=False, soft_wrap=True)
+    place = claim(out, model_file.ENDINGS, [data, pool], force, is_model)
+    facts = _claim_json(json_file, [data, pool], force)
+    frame = _read(data, sep, encoding, decimal).frame
+    table = tables.training_table(frame, target, drop or (), key, keep or ())
+    tell(table.notes)
     with messages.status(f"fitting to {len(table.y)} rows"):
         saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs)
-    show_fit(saved, trial, out)
-    write_json(json_file, saved.facts)
+    show_fit(saved, trial, place)
+    write_json(facts, saved.facts)
 
 
-def show_fit(saved: Any, trial: Any, out: Path) -> None:
-    """Print the score and the verdict of a fit, and write the model with its facts as JSON beside it."""
+def show_fit(saved: Any, trial: Any, place: Path | Output) -> None:
+    """Print the score and the verdict of a fit, and write the model."""
     from gatewise.app.figures.fit_summary import score_table  # noqa: PLC0415
     from gatewise.app.models import model_file  # noqa: PLC0415
 
     if trial is not None:
         console.print(score_table(trial, saved.target))
     say(str(saved.model.verdict_))
-    say(f"model: {model_file.save_model(saved, out)}")
-    facts = out.with_suffix(".json")
-    facts.write_text(json.dumps(saved.facts, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    say(f"facts: {facts}")
+    say(f"model: {model_file.save_model(saved, place)}")
 
 
 @app.command(
     epilog="Examples:\n\n"
     "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
-    "gatewise predict price.skops new-houses.csv --out prices.parquet --weights --std"
+    "gatewise predict price.skops new-houses.csv --out prices.parquet --key id --weights --std"
 )
 def predict(
     model: Model,
     data: Data,
     out: Annotated[Path, typer.Option(help="CSV, or Parquet by its ending: one row for each row of the data.")],
+    key: Key = None,
     weights: Annotated[bool, typer.Option("--weights", help="Add the weight of every expert.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of the error.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the parts that a prediction is the sum of.")
     ] = False,
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Predict the rows of a table by a fitted model."""
-    from gatewise.app.models import model_file, predicting, tables  # noqa: PLC0415
+    from gatewise.app.models import model_file, predicting, table_files  # noqa: PLC0415
 
-    saved = model_file.load_model(model)
-    answer = predicting.predict_frame(saved, tables.read_frame(data), weights=weights, std=std, explain=explain)
-    write_json(json_file, answer.to_dict(orient="records"))
-    say(f"{len(answer)} predictions: {tables.write_frame(answer, out)}")
+    place = claim(out, table_files.WRITTEN, [model, data], force)
+    facts = _claim_json(json_file, [model, data], force)
+    saved, frame = model_file.load_model(model), _read(data, sep, encoding, decimal).frame
+    answer = predicting.predict_frame(saved, frame, weights=weights, std=std, explain=explain, key=key)
+    where = table_files.write_frame(answer, place)
+    write_json(facts, answer.to_dict(orient="records"))
+    say(f"{len(answer)} predictions: {where}")
 
 
 @app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")
@@ -99,20 +141,47 @@ def report(
     model: Model,
     data: Data,
     out: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("report.html"),
+    sep: Sep = None,
+    encoding: Encoding = None,
+    decimal: Decimal = None,
     json_file: Json = None,
+    force: Force = False,
 ) -> None:
     """Explain a fitted model on a table that has the target: one page, which needs no network."""
-    from gatewise.app.models import model_file, tables  # noqa: PLC0415
+    from gatewise.app.models import model_file  # noqa: PLC0415
+    from gatewise.app.page import page_file  # noqa: PLC0415
 
-    found = show_page(model_file.load_model(model), tables.read_frame(data), out, model.name, data.name)
-    write_json(json_file, found.record())
+    place = claim(out, page_file.ENDINGS, [model, data], force, has_mark)
+    facts = _claim_json(json_file, [model, data], force)
+    saved, frame = model_file.load_model(model), _read(data, sep, encoding, decimal).frame
+    found = show_page(saved, frame, place, model.name, data.name)
+    write_json(facts, found.record())
 
 
-def show_page(saved: Any, frame: Any, out: Path, model: str, data: str) -> Any:
+def show_page(saved: Any, frame: Any, place: Path | Output, model: str, data: str) -> Any:
     """Write the page of a saved model about a data frame and say where it is; the findings that the page shows."""
     from gatewise.app.page import findings, page_file  # noqa: PLC0415
 
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
-    say(f"page: {page_file.write_page(found, out, model, data)}")
+    say(f"page: {page_file.write_page(found, place, model, data)}")
     return found
+
+
+def tell(notes: Any) -> None:
+    """Print notes on how a table was read, beside the results."""
+    for note in notes:
+        messages.print(plain(note), markup=False, soft_wrap=True)
+
+
+def _read(data: Path, sep: str | None, encoding: str | None, decimal: str | None) -> Any:
+    """The table of a file; what was guessed is said."""
+    from gatewise.app.models import table_files  # noqa: PLC0415
+
+    table = table_files.read_table(data, table_files.TextFormat(sep, encoding, decimal))
+    tell(table.notes)
+    return table
+
+
+def _claim_json(path: Path | None, inputs: list[Path | None], force: bool) -> Output | None:
+    return None if path is None else claim(path, JSON, inputs, force)

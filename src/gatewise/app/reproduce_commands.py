@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
 from gatewise.backends import Backend, dask_cluster, processes
 from gatewise.paper.runner import Runner
 from gatewise.paper.store import Store

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from gatewise.app.figures import outlook_tables, region_figure, selection_table, shared_expert_figures, table1_table
-from gatewise.app.terminal import console, show_path, write_json
+from gatewise.app.files import write_json
+from gatewise.app.terminal import console, show_path
 from gatewise.paper import (
     gate_choice,
     kernel_plan_choice,

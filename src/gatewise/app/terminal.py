@@ -1,6 +1,5 @@
-"""What all commands share: the consoles, common options, progress and files."""
+"""What all commands share: the consoles, common options, progress and figures' paths."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +14,7 @@ messages = Console(stderr=True, highlight=False)  # what is no result: notes and
 Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
 Jobs = Annotated[int, typer.Option(help="Processes, -1 for one per core; the results do not depend on it.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that Gatewise did not write.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
 
 
@@ -30,15 +30,20 @@ def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
             progress.advance(task)
 
 
-def write_json(path: Path | None, content: Any) -> None:
-    """Write the content as JSON, if a path was given."""
-    if path is not None:
-        path.write_text(json.dumps(content, indent=2) + "\n")
+def plain(text: str) -> str:
+    """A text without characters that a terminal would obey; a name may hold any.
+
+    >>> plain("a\\x1b[31mred")
+    'a\ufffd[31mred'
+    """
+    return "".join(
+        letter if letter.isprintable() or letter == "\n" else "\N{REPLACEMENT CHARACTER}" for letter in text
+    )
 
 
 def say(text: str) -> None:
     """Print a line as it is: names and paths hold no markup and are not broken."""
-    console.print(text, markup=False, soft_wrap=True)
+    console.print(plain(text), markup=False, soft_wrap=True)
 
 
 def show_path(path: Path) -> None:

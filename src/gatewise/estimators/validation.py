@@ -11,8 +11,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from gatewise.arrays import as_vector, Floats
-from gatewise.experts.naming import named_experts, NamedExperts
-from gatewise.experts.pool import Split, weight_params
+from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 

@@ -28,6 +28,7 @@ from gatewise.nn.feed_forward import GatedSwiGLU, SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
 from gatewise.nn.input_weighted import InputWeighted
 from gatewise.nn.layer import auxiliary_loss, MoELayer
+from gatewise.nn.layer_history import LayerHistory
 from gatewise.nn.parallel_experts import ParallelExperts, parallelize
 from gatewise.nn.persistence import load, save
 from gatewise.nn.presets import preset, PRESETS
@@ -38,7 +39,9 @@ from gatewise.nn.stacked_experts import ClampedSwiGLUExperts, Experts, MLPExpert
 from gatewise.nn.thinning import RandomSecond
 from gatewise.nn.token_router import AbstractRouter, Router, Routing
 from gatewise.nn.transformers_blocks import from_transformers, to_transformers
+from gatewise.nn.transport import entropic_transport, TransportScores
 from gatewise.nn.weighting import Normalized, SigmoidEach, SoftmaxBefore
+from gatewise.nn.xray import Trace, Xray, xray
 
 __all__ = [
     "PRESETS",
@@ -60,6 +63,7 @@ __all__ = [
     "ImportanceLoss",
     "InputWeighted",
     "JitteredScores",
+    "LayerHistory",
     "LinearScores",
     "LoadLoss",
     "MLPExperts",
@@ -84,8 +88,12 @@ __all__ = [
     "Threshold",
     "TopK",
     "TorchExpert",
+    "Trace",
+    "TransportScores",
+    "Xray",
     "ZLoss",
     "auxiliary_loss",
+    "entropic_transport",
     "expert_losses",
     "from_mixture",
     "from_transformers",
@@ -98,4 +106,5 @@ __all__ = [
     "to_mixture",
     "to_transformers",
     "update_biases",
+    "xray",
 ]

@@ -11,7 +11,8 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.table import Table
 
-from gatewise.app.figures.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC, save_figure
+from gatewise.app.files import Output
 from gatewise.arrays import Floats
 from gatewise.estimators import RouterAggregator
 from gatewise.paper.demo import Demo, DESIGN
@@ -33,7 +34,7 @@ def demo_table(demo: Demo) -> Table:
     return table
 
 
-def demo_figure(demo: Demo, path: Path, resolution: int = 241) -> Path:
+def demo_figure(demo: Demo, place: Path | Output, resolution: int = 241) -> Path:
     """Draw three panels into a file: true regions, learned regions, and the leading candidates' weights over time."""
     axis = np.linspace(-1.0, 1.0, resolution)
     X = np.stack([grid.ravel() for grid in np.meshgrid(axis, axis)], axis=1)
@@ -50,9 +51,7 @@ def demo_figure(demo: Demo, path: Path, resolution: int = 241) -> Path:
         handles = [Patch(color=colour, label=f"expert {m + 1}") for m, colour in enumerate(COLOURS[:3])]
         left.legend(handles=handles, loc="lower left", frameon=True, framealpha=0.9, fontsize=8)
         _weights(right, demo.router, demo.n_candidates)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    return path
+        return save_figure(figure, place)
 
 
 def _regions(panel: Axes, axis: Floats, leader: NDArray[np.intp], title: str) -> None:

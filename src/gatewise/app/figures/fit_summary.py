@@ -5,12 +5,13 @@ from rich.text import Text
 
 from gatewise.app.models.fitting import Trial
 from gatewise.app.numbers import percent, short_number
+from gatewise.app.terminal import plain
 
 
 def score_table(trial: Trial, target: str) -> Table:
     """The errors of a trial, least in bold; "best single" is the expert that was chosen without the scored rows."""
     table = Table(
-        title=Text(f"Error of {target} on {trial.n_test} rows held back"),
+        title=Text(plain(f"Error of {target} on {trial.n_test} rows held back")),
         caption=f"fitted to the other {trial.n_train}; gain: the share of the mean squared error that Gatewise saves,"
         " 95 % interval",
     )
@@ -22,6 +23,6 @@ def score_table(trial: Trial, target: str) -> Table:
         chosen = " (best single)" if one.method == f"{trial.best_single} alone" else ""
         gain = "" if one.gain is None else percent(one.gain)
         table.add_row(
-            Text(one.method + chosen), short_number(one.rmse), gain, style="bold" if one.rmse == best else None
+            Text(plain(one.method + chosen)), short_number(one.rmse), gain, style="bold" if one.rmse == best else None
         )
     return table

@@ -13,7 +13,7 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import distance_transform_edt
 
-from gatewise.app.figures.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC, save_figure
 from gatewise.arrays import as_positive, as_rows, as_vector, Floats
 from gatewise.geometry import boundary_distance, box_quadrature, Domain, RegionMap, shrunken, Specialization
 from gatewise.paper.nonlinear_geometry import GeometryRun, run_geometry
@@ -93,9 +93,7 @@ def geometry_figure(path: Path, run: GeometryRun | None = None) -> Path:
         draw_advantages(luck, run.shuffled, "excess")
         for panel, name in ((real, "A gate that follows the regions"), (luck, "The same gate, shuffled")):
             panel.set_title(f"{name}. {panel.get_title()}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    return path
+        return save_figure(figure, path)
 
 
 def draw_regions(

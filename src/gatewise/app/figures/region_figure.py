@@ -17,7 +17,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from scipy.ndimage import distance_transform_edt, zoom
 
-from gatewise.app.figures.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC, save_figure
 from gatewise.arrays import Floats
 from gatewise.paper.designs import Design, DESIGNS
 from gatewise.paper.region_maps import Panel, SIDE
@@ -66,9 +66,7 @@ def regions_figure(panels: Sequence[Panel], path: Path) -> Path:
         handles.append(Line2D([], [], color="black", linewidth=1.6, label="true border, true leader's number"))
         figure.legend(handles=handles, loc="outside upper center", ncols=4)
         figure.supxlabel(_which(panels), fontsize=10)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
-    return path
+        return save_figure(figure, path)
 
 
 def _draw(place: Axes, panel: Panel) -> None:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullFormatter, NullLocator
 from rich.table import Table
 
-from gatewise.app.figures.style import COLOURS, RC
+from gatewise.app.figures.style import COLOURS, RC, save_figure
 from gatewise.paper import rates
 from gatewise.paper.scale_recovery import RecoveryRow
 from gatewise.paper.shared_designs import SHARED_DESIGNS
@@ -120,7 +120,7 @@ def rates_figure(rows: Sequence[rates.RiskRow], path: Path) -> Path:
                 floor = rates.bias_floor(SHARED_DESIGNS[design])
                 panel.axhline(floor, color="0.5", linestyle=":", label=f"bias floor {floor:.3f}")
             panel.legend(fontsize=8)
-        return _save(figure, path)
+        return save_figure(figure, path)
 
 
 def shared_figure(rows: Sequence[FigureRow], path: Path) -> Path:
@@ -141,7 +141,7 @@ def shared_figure(rows: Sequence[FigureRow], path: Path) -> Path:
             _log_axes(panel, sizes, "prediction error")
             panel.set_title(TITLES[design])
             panel.legend()
-        return _save(figure, path)
+        return save_figure(figure, path)
 
 
 def two_stage_figure(rows: Sequence[StageRow], path: Path) -> Path:
@@ -167,7 +167,7 @@ def two_stage_figure(rows: Sequence[StageRow], path: Path) -> Path:
         left.axhline(float(slopes[0]), color="0.5", linestyle=":")
         left.set_title("the plain rule takes the step for slope")
         right.set_title("and its error does not go away")
-        return _save(figure, path)
+        return save_figure(figure, path)
 
 
 def _table(title: str, columns: Sequence[str]) -> Table:
@@ -190,9 +190,3 @@ def _log_axes(panel: Axes, sizes: Sequence[int], label: str) -> None:
     panel.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low > 0 else (1.0, 2.0, 5.0)))
     panel.yaxis.set_major_formatter(FormatStrFormatter("%g"))
     panel.yaxis.set_minor_formatter(NullFormatter())
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    return path

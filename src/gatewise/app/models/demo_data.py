@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from gatewise.app.models.tables import write_frame
+from gatewise.app.files import Output, write_text
+from gatewise.app.models.table_files import write_frame
 
 POOL = """\
 # The experts of the demonstration: three forecasts that are columns of the table, and one model that is fitted.
@@ -56,8 +57,8 @@ def make_table(n: int = 1000, seed: int = 0) -> Any:
     return pd.DataFrame(table)
 
 
-def write_files(folder: Path) -> tuple[Path, Path]:
-    """Write the table and the pool into a folder; their paths."""
-    data, pool = write_frame(make_table(), folder / "demo.csv"), folder / "demo-pool.toml"
-    pool.write_text(POOL, encoding="utf-8")
+def write_files(table: Path | Output, experts: Path | Output) -> tuple[Path, Path]:
+    """Write the table and the pool of experts; their paths."""
+    data = write_frame(make_table(), table)
+    pool = write_text(experts, POOL, [".toml"], lambda path: path.read_bytes() == POOL.encode())
     return data, pool

@@ -108,4 +108,5 @@ def fit_table(model: Any, table: TrainingTable, trial: Trial | None) -> SavedMod
         "test": None if trial is None else trial.record(),
         **fitted.report(),
     }
-    return SavedModel(fitted, table.target, table.columns, row_keys(table.X, table.y), plain_values(facts))
+    keys = row_keys(table.X, table.y)
+    return SavedModel(fitted, table.target, table.columns, keys, plain_values(facts), table.key)

@@ -14,6 +14,7 @@ import skops.io
 from numpy.typing import NDArray
 
 import gatewise
+from gatewise.app.files import as_output, is_model, Output, STAMP
 from gatewise.app.models.audit import check_trees, untrusted_types
 from gatewise.app.models.gate_names import register_added_gates
 from gatewise.app.models.tables import ColumnKind
@@ -21,7 +22,7 @@ from gatewise.app.models.trusted_types import trusted_types
 from gatewise.estimators import MoERegressor
 
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
-STAMP = "gatewise.json"
+ENDINGS = (".skops",)
 SCHEMA = "schema.json"
 MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
 
@@ -35,13 +36,20 @@ class SavedModel:
     columns: tuple[ColumnKind, ...]
     rows: NDArray[np.uint64]  # (n,): `row_keys` of the rows of the fit
     facts: Mapping[str, Any]
+    key: str | None = None  # the column that names a row, if any
 
 
-def save_model(saved: SavedModel, path: Path) -> Path:
+def save_model(saved: SavedModel, place: Path | Output) -> Path:
     """Write a model file and return its path; a model that holds an untrusted type is not written."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    skops.io.dump(saved.model, path, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
+    output = as_output(place, ENDINGS)
+    with output.replacing(is_model) as part:
+        _write(saved, part, output.path)
+    return output.path
+
+
+def _write(saved: SavedModel, part: Path, path: Path) -> None:
+    """Write a model that will lie at ``path`` to ``part``."""
+    skops.io.dump(saved.model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     stamp = {
         "format": FORMAT,
         "versions": versions(),
@@ -49,15 +57,13 @@ def save_model(saved: SavedModel, path: Path) -> Path:
         "columns": [asdict(column) for column in saved.columns],
         "rows": saved.rows.tolist(),
         "facts": saved.facts,
+        "key": saved.key,
     }
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
         unknown = untrusted_types(json.loads(archive.read(SCHEMA)))
-        if not unknown:
-            archive.writestr(STAMP, json.dumps(stamp))
-    if unknown:
-        path.unlink()
-        raise ValueError(f"{path}: not written, as a model file cannot hold {unknown[0]}; change the pool")
-    return path
+        if unknown:
+            raise ValueError(f"{path}: not written, as a model file cannot hold {unknown[0]}; change the pool")
+        archive.writestr(STAMP, json.dumps(stamp))
 
 
 def load_model(path: Path) -> SavedModel:

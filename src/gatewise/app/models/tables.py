@@ -1,28 +1,31 @@
-"""Tables from files: CSV or Parquet in, columns of numbers and of text out."""
+"""Tables as models take them: from a data frame to columns of numbers and of text, and a numeric target."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from gatewise.app.models.cell_values import date_form, days, strange_numbers, truth_words, word_numbers
+from gatewise.app.models.identifiers import identifier
 from gatewise.arrays import Floats
 
 Kind = Literal["number", "text", "date"]
-PARQUET = (".parquet", ".pq")
-DATE = r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?"
+KINDS = ("number", "text", "date")
+TRUTH = "yes or no"
 LEAST_ROWS = 20
+NEARLY_ALL = 0.9  # of a column's values: so many numbers, and the rest is worth a note
 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """A column's name and how its values are read."""
+    """A column's name and how its values are read; ``form`` is the format of dates, or that of yes and no."""
 
     name: str
     kind: Kind
+    form: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,82 +37,95 @@ class TrainingTable:
     columns: tuple[ColumnKind, ...]
     target: str
     notes: tuple[str, ...] = ()
+    key: str | None = None
 
 
-def read_frame(path: Path) -> Any:
-    """The data frame in a CSV or Parquet file; its column names are text."""
-    path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
-    try:
-        frame = pd.read_parquet(path) if path.suffix.lower() in PARQUET else pd.read_csv(path, skipinitialspace=True)
-    except Exception as error:
-        kind = "Parquet" if path.suffix.lower() in PARQUET else "CSV"
-        raise ValueError(f"{path}: cannot be read as {kind}: {_first_line(error)}") from error
-    frame.columns = [str(name) for name in frame.columns]
-    return frame
+def training_table(
+    frame: Any, target: str, drop: Iterable[str] = (), key: str | None = None, keep: Iterable[str] = ()
+) -> TrainingTable:
+    """Inputs and responses for a fit.
 
+    Left out are rows without a response, columns without a name, those to ``drop``, the ``key`` of the rows, and
+    columns that look like identifiers, unless they are to be kept.
 
-def write_frame(frame: Any, path: Path) -> Path:
-    """Write a data frame as CSV, or as Parquet if the name says so."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix.lower() in PARQUET:
-        frame.to_parquet(path, index=False)
-    else:
-        frame.to_csv(path, index=False)
-    return path
-
-
-def training_table(frame: Any, target: str, drop: Iterable[str] = ()) -> TrainingTable:
-    """Inputs and responses for a fit; rows without a response and columns without a name are left out.
-
-    >>> table = training_table(pd.DataFrame({"y": range(20), "x": range(20), "colour": ["red", None] * 10}), "y")
+    >>> table = training_table(pd.DataFrame({"y": range(20), "x": [1, 3] * 10, "colour": ["red", None] * 10}), "y")
     >>> [(column.name, column.kind) for column in table.columns]
     [('x', 'number'), ('colour', 'text')]
     """
-    _check_columns(frame, [target], "target")
-    _check_columns(frame, drop, "drop")
-    notes = []
-    unnamed = [name for name in frame.columns if name.startswith("Unnamed: ") and name != target]
-    if unnamed:
-        notes.append(f"left out: {len(unnamed)} column{'s' * (len(unnamed) > 1)} without a name")
+    for names, role in (([target], "target"), (drop, "drop"), ([key] if key else [], "key"), (keep, "keep")):
+        check_columns(frame, names, role)
     y = responses(frame, target)
     known = np.isfinite(y)
-    if not known.all():
-        notes.append(f"left out: {int((~known).sum())} rows without a value of {target!r}")
     if known.sum() < LEAST_ROWS:
         raise ValueError(f"a fit needs at least {LEAST_ROWS} rows with a value of {target!r}, not {int(known.sum())}")
-    y = y[known]
-    if y.min() == y.max():
-        raise ValueError(f"target {target!r} is {y[0]:g} in every row: there is nothing to learn")
-    inputs = frame.loc[known].drop(columns=[target, *unnamed, *drop])
-    if inputs.shape[1] == 0:
+    if y[known].min() == y[known].max():
+        raise ValueError(f"target {target!r} is {y[known][0]:g} in every row: there is nothing to learn")
+    columns, notes = column_roles(frame.drop(columns=[target, *drop, *([key] if key else [])]), keep)
+    if not known.all():
+        notes.append(f"left out: {int((~known).sum())} rows without a value of {target!r}")
+    if not columns:
         raise ValueError(f"no column is left beside the target {target!r}")
-    columns = tuple(ColumnKind(name, _kind(inputs[name])) for name in inputs.columns)
-    return TrainingTable(as_inputs(inputs, columns), y, columns, target, tuple(notes))
+    return TrainingTable(as_inputs(frame.loc[known], columns), y[known], columns, target, tuple(notes), key)
+
+
+def column_roles(inputs: Any, keep: Iterable[str] = ()) -> tuple[tuple[ColumnKind, ...], list[str]]:
+    """The columns of a data frame that a model may use and how they are read, and notes on those left out."""
+    kept, columns = set(keep), []
+    unnamed = [name for name in inputs.columns if name.startswith("Unnamed: ") or not name.strip()]
+    notes = [f"left out: {len(unnamed)} column{'s' * (len(unnamed) > 1)} without a name"] if unnamed else []
+    for name in inputs.columns:
+        if name in unnamed:
+            continue
+        column, remark = column_kind(inputs[name], name, inputs.attrs)
+        reason = None if name in kept else identifier(name, inputs[name], column.kind)
+        if reason:
+            notes.append(f"left out: column {name!r}, which looks like {reason}; --keep {_word(name)} keeps it")
+            continue
+        columns.append(column)
+        if remark:
+            notes.append(f"column {name!r}: {remark}")
+    return tuple(columns), notes
 
 
 def responses(frame: Any, target: str) -> Floats:
     """The target's values as numbers, NaN where there is none."""
-    _check_columns(frame, [target], "target")
+    check_columns(frame, [target], "target")
     values = frame[target]
     if values.dtype.kind not in "iuf":
-        content = {"b": "true and false", "M": "dates", "m": "durations"}.get(values.dtype.kind, "text")
-        raise ValueError(f"target {target!r} holds {content}; it must hold numbers")
+        decimal = frame.attrs.get("decimal", ".")
+        found = word_numbers(values, decimal) if values.dtype.kind == "O" else None
+        if found is None:
+            raise ValueError(_no_numbers(values, target, decimal))
+        values = found.values
     numbers = np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     if np.isinf(numbers).any():
         raise ValueError(
-            f"target {target!r} must be finite, but is infinite in row {int(np.isinf(numbers).argmax())}"
+            f"target {target!r} must be finite, but is infinite in row {int(np.isinf(numbers).argmax()) + 1}"
         )
     return numbers
 
 
+def _no_numbers(values: Any, target: str, decimal: str) -> str:
+    """What is wrong with a target that holds no numbers."""
+    content = {"b": "true and false", "M": "dates", "m": "durations", "c": "complex numbers"}.get(values.dtype.kind)
+    if content:
+        return f"target {target!r} holds {content}; it must hold numbers"
+    if truth_words(values) is not None:
+        return f"target {target!r} holds yes and no; it must hold numbers, as 1 and 0"
+    strange = strange_numbers(values, decimal)
+    if not strange:
+        return f"target {target!r} holds no number, or numbers with different marks; it must hold numbers of one kind"
+    first = strange[0]
+    share = f"{len(strange):,} of {len(values):,} values are no numbers"
+    return f"target {target!r} must hold numbers, but is {values.iloc[first]!r} in row {first + 1} ({share})"
+
+
 def as_inputs(frame: Any, columns: Sequence[ColumnKind]) -> Any:
     """These columns of a data frame as floats and text, NaN where a value is missing."""
-    _check_columns(frame, [column.name for column in columns], "the model's columns")
+    check_columns(frame, [column.name for column in columns], "the model's columns")
+    decimal = frame.attrs.get("decimal", ".")
     readers = {"number": _as_number, "text": _as_text, "date": _as_days}
-    parts = {column.name: readers[column.kind](frame[column.name], column.name) for column in columns}
+    parts = {column.name: readers[column.kind](frame[column.name], column, decimal) for column in columns}
     return pd.DataFrame(parts).reset_index(drop=True)
 
 
@@ -119,52 +135,88 @@ def row_keys(X: Any, y: Floats | None = None) -> NDArray[np.uint64]:
     return np.asarray(pd.util.hash_pandas_object(frame, index=False).to_numpy(dtype=np.uint64))
 
 
-def _check_columns(frame: Any, names: Iterable[str], role: str) -> None:
+def check_columns(frame: Any, names: Iterable[str], role: str) -> None:
+    """Raise an error that says what the file has, unless it has all columns of these names."""
     missing = [name for name in names if name not in frame.columns]
     if missing:
         known = ", ".join(repr(name) for name in list(frame.columns)[:12])
         more = ", ..." if len(frame.columns) > 12 else ""
-        raise ValueError(f"{role}: there is no column {missing[0]!r} in the file; it has {known}{more}")
+        raise ValueError(f"{role}: there is no column {missing[0]!r} in the file; it has {known}{more}{_hint(frame)}")
 
 
-def _kind(values: Any) -> Kind:
-    if values.dtype.kind in "iufb":
-        return "number"
-    if values.dtype.kind == "M":
-        return "date"
-    seen = values.dropna()
-    if len(seen) and seen.map(lambda value: isinstance(value, str)).all() and seen.str.fullmatch(DATE).all():
-        try:
-            _as_days(seen, "")
-        except ValueError:
-            return "text"
-        return "date"
-    return "text"
+def _hint(frame: Any) -> str:
+    """A guess at a wrong separator, where a file has but one column with one in its name."""
+    name = str(frame.columns[0]) if frame.shape[1] == 1 else ""
+    marks = [mark for mark in (";", ",", "|", "\t") if mark in name]
+    return f"; if {marks[0]!r} stands between values, say so with --sep" if marks else ""
 
 
-def _as_number(values: Any, name: str) -> Any:
-    try:
+def column_kind(values: Any, name: str, attrs: Any) -> tuple[ColumnKind, str]:
+    """How a column is read, and a remark where that is not plain to see."""
+    if values.dtype.kind == "c":
+        raise ValueError(f"column {name!r} holds complex numbers, which no model takes")
+    if values.dtype.kind in "iufbM":
+        return (ColumnKind(name, "date", "ISO8601") if values.dtype.kind == "M" else ColumnKind(name, "number")), ""
+    return _text_kind(values, name, attrs)
+
+
+def _text_kind(values: Any, name: str, attrs: Any) -> tuple[ColumnKind, str]:
+    """How a column of texts is read: as numbers, yes and no, dates or categories."""
+    decimal = attrs.get("decimal", ".")
+    found = word_numbers(values, decimal)
+    if found is not None:
+        return ColumnKind(name, "number"), f"{found.marks!r} is taken off its numbers" if found.marks else ""
+    if truth_words(values) is not None and values.nunique() > 1:
+        return ColumnKind(name, "number", TRUTH), ""
+    dates = date_form(values, attrs.get("american", False))
+    if dates is not None:
+        return ColumnKind(name, "date", dates[0]), dates[1]
+    strange, n = strange_numbers(values, decimal), int(values.notna().sum())
+    if strange and len(strange) <= (1.0 - NEARLY_ALL) * n:
+        first = values.iloc[strange[0]]
+        return ColumnKind(
+            name, "text"
+        ), f"taken as text, as {len(strange)} of {n} values are no numbers, such as {first!r}"
+    return ColumnKind(name, "text"), ""
+
+
+def _as_number(values: Any, column: ColumnKind, decimal: str) -> Any:
+    if column.form == TRUTH and values.dtype.kind == "O":
+        numbers = truth_words(values)
+    elif values.dtype.kind == "O" and values.notna().any():
+        found = word_numbers(values, decimal)
+        numbers = None if found is None else found.values
+    elif values.dtype.kind in "Mmc":
+        numbers = None
+    else:
         numbers = values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"column {name!r} held numbers when the model was fitted; now it holds text") from None
+    if numbers is None:
+        raise ValueError(_changed(values, column, decimal))
     return numbers.where(np.isfinite(numbers))
 
 
-def _as_text(values: Any, name: str) -> Any:  # noqa: ARG001 - any column can be read as text
+def _changed(values: Any, column: ColumnKind, decimal: str) -> str:
+    strange = strange_numbers(values, decimal) if values.dtype.kind == "O" and column.form != TRUTH else []
+    now = f"it holds {values.iloc[strange[0]]!r} in row {strange[0] + 1}" if strange else "it holds something else"
+    return f"column {column.name!r} held {column.form or 'numbers'} when the model was fitted; now {now}"
+
+
+def _as_text(values: Any, column: ColumnKind, decimal: str) -> Any:  # noqa: ARG001 - any column can be read as text
     """Text with NaN for what is missing; a whole number is written without decimals."""
-    if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all():
+    if values.dtype.kind == "f" and (values.dropna() % 1 == 0).all() and (values.dropna().abs() < 2**53).all():
         values = values.astype("Int64")
     return values.map(str, na_action="ignore").astype(object).where(values.notna(), np.nan)
 
 
-def _as_days(values: Any, name: str) -> Any:
-    """Days since 1970."""
-    try:
-        when = pd.to_datetime(values, utc=True, format=None if values.dtype.kind == "M" else "ISO8601")
-    except (TypeError, ValueError):
-        raise ValueError(f"column {name!r} held dates when the model was fitted; now it does not") from None
-    return (when - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)
+def _as_days(values: Any, column: ColumnKind, decimal: str) -> Any:  # noqa: ARG001 - dates have no decimal mark
+    """Days since 1970; where the format of the fit does not suit, that of ISO 8601 is tried."""
+    for form in (column.form or "ISO8601", "ISO8601"):
+        try:
+            return days(values, form)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    raise ValueError(f"column {column.name!r} held dates when the model was fitted; now it does not")
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+def _word(name: str) -> str:
+    return f"'{name}'" if " " in name else name

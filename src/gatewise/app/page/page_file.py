@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 import gatewise
+from gatewise.app.files import has_mark, Output, write_text
 from gatewise.app.models.tables import ColumnKind
 from gatewise.app.page import page_sections as sections
 from gatewise.app.page.findings import Findings
 from gatewise.app.page.markup import element, Html, join, raw
 from gatewise.app.page.page_parts import expert, swatch
 
+ENDINGS = (".html", ".htm")
 MOST_ROWS = 1000
 PRINTED_ROWS = 40  # as page.css has it
 
@@ -29,12 +31,9 @@ QUESTIONS = (
 ROWS_QUESTION = "What would each prediction have used?"
 
 
-def write_page(findings: Findings, path: Path, model: str = "", data: str = "") -> Path:
+def write_page(findings: Findings, place: Path | Output, model: str = "", data: str = "") -> Path:
     """Write the page; ``model`` and ``data`` are the names of the files that it is about."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(findings, model, data), encoding="utf-8")
-    return path
+    return write_text(place, render(findings, model, data), ENDINGS, has_mark)
 
 
 def render(findings: Findings, model: str = "", data: str = "") -> Html:
@@ -61,6 +60,7 @@ def render(findings: Findings, model: str = "", data: str = "") -> Html:
     )
     head = join(
         element("meta", charset="utf-8"),
+        element("meta", name="generator", content=f"Gatewise {gatewise.__version__}"),
         element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("title", title),

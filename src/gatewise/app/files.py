@@ -1,0 +1,269 @@
+"""Files that are written whole or not at all, and that replace nothing unasked.
+
+Every file of the command line goes through `claim` and `Output.replacing`. A command claims its outputs before the
+work begins, so that a mistake is told at once; the content goes to a temporary file in the same folder, which is
+renamed when it is complete. Whatever happens before that (a full disk, a signal, an error) leaves the old file.
+"""
+
+import fcntl
+import json
+import os
+import secrets
+import stat
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+JSON = (".json",)
+MARK = b"Gatewise"  # stands near the beginning of pages and figures that Gatewise wrote
+STAMP = "gatewise.json"  # the entry of a model file that no other archive has
+State: TypeAlias = tuple[int, int, int, int]
+Ours: TypeAlias = Callable[[Path], bool]
+
+
+class NotWrittenError(OSError):
+    """A file was not written; what lay in its place is as it was."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A place for a file, as it was when the command began; `claim` makes it."""
+
+    path: Path
+    before: State | None
+    force: bool = False
+
+    def check(self, ours: Ours) -> None:
+        """Raise an error if a file lies there that ``ours`` does not know, unless it may be replaced by force."""
+        if self.before is None or self.force or _is_stream(self.path):
+            return
+        if not os.stat(self.path).st_mode & 0o222:
+            raise ValueError(f"{self.path} is protected against writing; use --force to replace it")
+        if not ours(self.path):
+            raise ValueError(f"{self.path} exists, and Gatewise did not write it; use --force to replace it")
+
+    @contextmanager
+    def replacing(self, ours: Ours) -> Iterator[Path]:
+        """A path to write to. If the block ends without an error, the file takes its place, otherwise it is removed.
+
+        Of two programs that write to one place the first to finish has it, whole; the other one gets an error.
+        """
+        self.check(ours)
+        if _is_stream(self.path):
+            yield self.path
+            return
+        place = self.path.resolve()  # a link stays, and what it leads to is replaced
+        part, lock = _open_part(place)
+        try:
+            yield part
+            _flush(part)
+            with _locked(place.parent):
+                if _state(place) != self.before:
+                    raise NotWrittenError(
+                        f"{self.path} was written by another program meanwhile; it is left as that program wrote it, "
+                        "and this result is not kept: choose another name"
+                    )
+                _keep_mode(place, part)
+                os.replace(part, place)
+            _flush(place.parent)
+        except NotWrittenError:
+            raise
+        except OSError as error:
+            kept = "the old file is unchanged" if self.before else "no file is left behind"
+            raise NotWrittenError(f"{self.path}: not written ({error.strerror or error}); {kept}") from error
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            os.close(lock)
+
+
+def claim(
+    path: Path,
+    endings: Sequence[str],
+    inputs: Iterable[Path | None] = (),
+    force: bool = False,
+    ours: Ours | None = None,
+) -> Output:
+    """A place for a file that a command will write, refused at once if it is wrong.
+
+    It must have one of the ``endings``, be none of the ``inputs``, and hold no file that ``ours`` does not know,
+    unless ``force``. Without ``ours`` that is left to the moment of writing. Folders on the way are made.
+
+    >>> claim(Path("model.json"), [".skops"])
+    Traceback (most recent call last):
+    ...
+    ValueError: model.json must end in .skops
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name a file in it")
+    if not _is_stream(path) and path.suffix.lower() not in endings:
+        raise ValueError(f"{path} must end in {' or '.join(endings)}")
+    for given in inputs:
+        if given is not None and _same(path, Path(given)):
+            raise ValueError(
+                f"{path} is read by this command, and would be lost; choose another name for what it writes"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = Output(path, _state(path.resolve()), force)
+    if ours is not None:
+        found.check(ours)
+    return found
+
+
+def as_output(place: Path | Output, endings: Sequence[str]) -> Output:
+    """A place that was claimed already, or a path that is claimed now."""
+    return place if isinstance(place, Output) else claim(place, endings)
+
+
+def write_text(place: Path | Output, text: str, endings: Sequence[str], ours: Ours) -> Path:
+    """Write a text in UTF-8; the path."""
+    output = as_output(place, endings)
+    with output.replacing(ours) as part:
+        part.write_text(text, encoding="utf-8")
+    return output.path
+
+
+def write_json(place: Path | Output | None, content: Any) -> None:
+    """Write the content as JSON, if a place was given; JSON with the same keys is replaced, other files are not."""
+    if place is not None:
+        write_text(place, json.dumps(content, indent=2) + "\n", JSON, same_json(content))
+
+
+def same_json(content: Any) -> Ours:
+    """Tells whether a file is JSON of the same shape: the same keys, of the first entry if it is a list.
+
+    >>> _shape([{"n": 1, "mse": 0.5}, {"n": 2, "mse": 0.25}])
+    ['list', 'mse', 'n']
+    """
+
+    def ours(path: Path) -> bool:
+        try:
+            return _shape(json.loads(path.read_text(encoding="utf-8"))) == _shape(content)
+        except ValueError:
+            return False
+
+    return ours
+
+
+def same_header(columns: Iterable[Any], read: Callable[[Path], Any]) -> Ours:
+    """Tells whether a table has these columns; ``read`` gives the data frame of a file."""
+    wanted = [str(name) for name in columns]
+
+    def ours(path: Path) -> bool:
+        try:
+            return [str(name) for name in read(path).columns] == wanted
+        except Exception:
+            return False
+
+    return ours
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a model that Gatewise wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return STAMP in archive.namelist()
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def has_mark(path: Path) -> bool:
+    """Whether a page or a figure says near its beginning that Gatewise made it."""
+    with open(path, "rb") as file:
+        return MARK in file.read(4096)
+
+
+def _shape(content: Any) -> list[str]:
+    if isinstance(content, list):
+        return ["list", *(_shape(content[0])[1:] if content else ())]
+    return ["dict", *sorted(content)] if isinstance(content, dict) else [type(content).__name__]
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is a terminal, a pipe or another device, which is written to as it is."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _state(path: Path) -> State | None:
+    """What tells one content of a place from another; None if nothing is there."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return one.resolve() == other.resolve()
+
+
+def _open_part(place: Path) -> tuple[Path, int]:
+    """An empty temporary file beside a place, and a handle that locks it while this process lives.
+
+    Files that a killed process left behind for the same place hold no lock any more and are removed.
+    """
+    start, end = f".{place.name[:40]}.", f".part{place.suffix}"
+    with _locked(place.parent):
+        for entry in os.scandir(place.parent):
+            if entry.name.startswith(start) and entry.name.endswith(end):
+                _remove_if_abandoned(Path(entry.path))
+        part = place.with_name(f"{start}{secrets.token_hex(6)}{end}")
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        _lock(handle)
+    return part, handle
+
+
+def _remove_if_abandoned(part: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(part, os.O_RDWR)
+        try:
+            if _lock(handle):
+                part.unlink()
+        finally:
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file without waiting; whether that succeeded."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; where a file system has none, go on without."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _keep_mode(place: Path, part: Path) -> None:
+    with suppress(OSError):
+        os.chmod(part, stat.S_IMODE(os.stat(place).st_mode))
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,228 @@
+"""Tables as people have them: separators, encodings, marks, dates, identifiers."""
+
+import numpy as np
+import pytest
+
+pd = pytest.importorskip("pandas")
+
+from gatewise.app.models.cell_values import date_form, days, truth_words, word_numbers
+from gatewise.app.models.identifiers import identifier
+from gatewise.app.models.looking import look_at
+from gatewise.app.models.table_files import read_table, TextFormat
+from gatewise.app.models.tables import as_inputs, training_table
+
+GERMAN = "Größe;Ort;Datum;Preis\n" + "".join(
+    f"{i % 7},5;{'München' if i % 2 else 'Köln'};{i % 28 + 1:02d}.03.2023;1.{200 + i},50\n" for i in range(30)
+)
+
+
+def read(tmp_path, text, encoding="utf-8", form=None):
+    (tmp_path / "t.csv").write_bytes(text.encode(encoding))
+    return read_table(tmp_path / "t.csv", form)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16"])
+def test_a_table_from_germany(tmp_path, encoding):
+    read_as = read(tmp_path, GERMAN, encoding)
+    table = training_table(read_as.frame, "Preis")
+    assert [(one.name, one.kind, one.form) for one in table.columns] == [
+        ("Größe", "number", ""),
+        ("Ort", "text", ""),
+        ("Datum", "date", "%d.%m.%Y"),
+    ]
+    assert table.y[:2].tolist() == [1200.5, 1201.5]
+    assert table.X["Größe"].tolist()[:3] == [0.5, 1.5, 2.5]
+    assert set(table.X["Ort"]) == {"München", "Köln"}
+    assert np.diff(table.X["Datum"])[:5].tolist() == [1.0] * 5
+    assert "semicolons between values, decimal mark ','" in read_as.notes[0]
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_every_separator_and_decimal_mark(tmp_path, sep, decimal):
+    numbers = np.random.default_rng(0).normal(size=(25, 3)).round(4)
+    frame = pd.DataFrame(numbers, columns=["a", "b", "c"])
+    found = read(tmp_path, frame.to_csv(index=False, sep=sep, decimal=decimal)).frame
+    np.testing.assert_array_equal(found.to_numpy(), numbers)
+
+
+def test_options_override_the_guess(tmp_path):
+    text = "a b\n1.5 2\n3.5 4\n"
+    assert read(tmp_path, text, form=TextFormat(sep=" ")).frame.shape == (2, 2)
+    assert read(tmp_path, "sep=;\na;b\n1;2\n").frame.columns.tolist() == ["a", "b"]
+    for form, words in (
+        (TextFormat(sep="ab"), "sep must be one character"),
+        (TextFormat(encoding="rot14"), "no encoding 'rot14'"),
+        (TextFormat(decimal="x"), "decimal must be"),
+        (TextFormat(encoding="ascii"), "can't decode"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            read(tmp_path, text + "ü 3\n", form=form)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "cannot be read as CSV"),
+        ("a,b\n", "names of columns and no rows"),
+        ("a,b,a\n1,2,3\n", "columns 1 and 3 have one name, 'a'"),
+        ("a,b\n1,2\n3,4,5\n", "cannot be read as CSV"),
+        ("a\0b\n1\n", "zero bytes"),
+        ('a,b\n"1,2\n', "cannot be read as CSV"),
+        (",".join(f"c{i}" for i in range(6000)) + "\n" + ",".join(["1"] * 6000), "6,000 columns"),
+    ],
+)
+def test_files_that_are_no_table(tmp_path, text, words):
+    with pytest.raises(ValueError, match=words):
+        read(tmp_path, text)
+
+
+def test_short_rows_and_row_names_are_said(tmp_path):
+    assert read(tmp_path, "a,b\n1,2\n3\n").notes == (
+        "1 rows have fewer values than there are columns, the first in line 3",
+    )
+    named = read(tmp_path, "a,b\nr1,1,2\nr2,3,4\n")
+    assert named.frame.columns.tolist() == ["a", "b"]
+    assert named.frame["b"].tolist() == [2, 4]
+    assert "one more value" in named.notes[0]
+
+
+def test_excel_where_its_reader_is_there(tmp_path):
+    frame = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
+    path = tmp_path / "t.xlsx"
+    try:
+        frame.to_excel(path, index=False)
+    except ImportError:
+        path.write_bytes(b"PK")
+        with pytest.raises(ValueError, match=r"needs a package|cannot be read as Excel"):
+            read_table(path)
+    else:
+        pd.testing.assert_frame_equal(read_table(path).frame, frame, check_dtype=False)
+
+
+@pytest.mark.parametrize(
+    ("texts", "decimal", "numbers"),
+    [
+        (["1,234", "5"], ".", [1234, 5]),
+        (["1,234.5", "1,234,567"], ".", [1234.5, 1234567]),
+        (["1.234,5", "2"], ",", [1234.5, 2]),
+        (["$1,000", "-$2", "$ 3.50"], ".", [1000, -2, 3.5]),
+        (["3 €", "1.000 €"], ",", [3, 1000]),
+        (["12 %", "7.5%"], ".", [12, 7.5]),
+        (["(1,000)", "20"], ".", [-1000, 20]),
+        (["1 234", "1\u202f234,5"], ",", [1234, 1234.5]),
+        (["1'234.5", "2"], ".", [1234.5, 2]),
+        (["\N{MINUS SIGN}3", "+4"], ".", [-3, 4]),
+        (["1e3", "n/a"], ".", [1000, np.nan]),
+        (["?", "3"], ".", [np.nan, 3]),
+    ],
+)
+def test_numbers_as_people_write_them(texts, decimal, numbers):
+    np.testing.assert_array_equal(word_numbers(pd.Series(texts), decimal).values, numbers)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["1,23", "4"], ["$1", "€2"], ["1%", "2"], ["1,2345"], ["a1"], ["1 2"], ["?", "-"], ["12-03"], ["1,234,5"]],
+)
+def test_what_is_no_column_of_numbers(texts):
+    assert word_numbers(pd.Series(texts), ".") is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "american", "iso"),
+    [
+        (["03/31/2023", "04/01/2023"], False, ["2023-03-31", "2023-04-01"]),
+        (["31/03/2023", "01/04/2023"], True, ["2023-03-31", "2023-04-01"]),
+        (["01/02/2023", "01/03/2023", "01/04/2023"], True, ["2023-02-01", "2023-03-01", "2023-04-01"]),
+        (["02/01/2023", "03/04/2023"], True, ["2023-02-01", "2023-03-04"]),
+        (["02/01/2023", "03/04/2023"], False, ["2023-01-02", "2023-04-03"]),
+        (["31.3.23", "1.4.23"], False, ["2023-03-31", "2023-04-01"]),
+        (["2023/03/31", "2023/04/01"], False, ["2023-03-31", "2023-04-01"]),
+        (["31 Mar 2023", "1 Apr 2023"], False, ["2023-03-31", "2023-04-01"]),
+        (["March 31, 2023", "April 1, 2023"], False, ["2023-03-31", "2023-04-01"]),
+        (["31.03.2023 12:30", "01.04.2023 00:00"], False, ["2023-03-31 12:30", "2023-04-01"]),
+        (["2023-03-31T10:00:00", "2023-04-01"], False, ["2023-03-31 10:00", "2023-04-01"]),
+    ],
+)
+def test_dates_in_common_orders(texts, american, iso):
+    form, _ = date_form(pd.Series(texts), american)
+    expected = (pd.to_datetime(pd.Series(iso), format="ISO8601") - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    np.testing.assert_allclose(days(pd.Series(texts), form), expected)
+
+
+def test_a_guessed_order_is_said_and_no_dates_are_none():
+    assert "guess" in date_form(pd.Series(["02/01/2023", "03/04/2023"]))[1]
+    for texts in (["31/31/2023"], ["x"], ["2023"], ["1.5"], ["01/02/2023", "x"], ["10:30"], ["may"]):
+        assert date_form(pd.Series(texts)) is None
+
+
+def test_yes_and_no_in_words():
+    assert truth_words(pd.Series(["Ja", "nein", None])).tolist()[:2] == [1.0, 0.0]
+    assert truth_words(pd.Series(["yes", "maybe"])) is None
+    columns = training_table(pd.DataFrame({"y": np.arange(20.0), "sold": ["yes", "no"] * 10}), "y").columns
+    assert columns[0].kind == "number"
+    assert as_inputs(pd.DataFrame({"sold": ["yes", "yes"]}), columns)["sold"].tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="held yes or no"):
+        as_inputs(pd.DataFrame({"sold": ["yes", "often"]}), columns)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "kind", "looks"),
+    [
+        ("n", range(40), "number", "a row number"),
+        ("n", range(1, 41), "number", "a row number"),
+        ("year", range(1980, 2020), "number", None),
+        ("house_id", np.random.default_rng(0).permutation(40) + 7, "number", "an identifier"),
+        ("price", np.random.default_rng(0).permutation(40) + 7, "number", None),
+        ("id", np.arange(40) / 7, "number", None),
+        ("name", [f"person {i}" for i in range(40)], "text", "a name of the row"),
+        ("town", ["A", "B"] * 20, "text", None),
+        ("n", range(10), "number", None),
+    ],
+)
+def test_columns_that_name_their_rows(name, values, kind, looks):
+    found = identifier(name, pd.Series(list(values)), kind)
+    assert (found or "").startswith(looks or "")
+    assert (found is None) == (looks is None)
+
+
+def test_an_identifier_is_left_out_unless_it_is_kept():
+    frame = pd.DataFrame({"row": range(30), "x": [1.5, 2.5, 3.5] * 10, "y": np.arange(30.0) ** 2})
+    table = training_table(frame, "y")
+    assert [one.name for one in table.columns] == ["x"]
+    assert table.notes == ("left out: column 'row', which looks like a row number; --keep row keeps it",)
+    assert [one.name for one in training_table(frame, "y", keep=["row"]).columns] == ["row", "x"]
+    assert training_table(frame, "y", key="row").notes == ()
+
+
+def test_a_look_says_what_would_be_read(tmp_path):
+    rows = "".join(f'k{i},"$1,{100 + i}",{i % 28 + 1:02d}/05/2023,{i} %,{i}\n' for i in range(30))
+    view = look_at(read(tmp_path, "id,price,when,share,y\n" + rows), "y")
+    roles = {one.name: (one.kind, one.role) for one in view.columns}
+    assert roles == {
+        "id": ("text", "set aside"),
+        "price": ("number", "input"),
+        "when": ("date, %d/%m/%Y", "input"),
+        "share": ("number", "input"),
+        "y": ("number", "target"),
+    }
+    assert view.n_rows == 30
+    assert any("'$' is taken off" in note for note in view.notes)
+
+
+def test_a_strange_value_in_a_target_is_named():
+    frame = pd.DataFrame({"x": [1.5, 2.0] * 15, "y": [str(i) for i in range(30)]})
+    assert training_table(frame, "y").y[:3].tolist() == [0, 1, 2]
+    frame.loc[4, "y"] = "twelve"
+    with pytest.raises(ValueError, match=r"is 'twelve' in row 5 \(1 of 30 values are no numbers\)"):
+        training_table(frame, "y")
+    with pytest.raises(ValueError, match="yes and no"):
+        training_table(frame.assign(y=["yes", "no"] * 15), "y")
+
+
+def test_a_number_column_with_a_few_words_is_said():
+    frame = pd.DataFrame({"x": [str(i % 9) for i in range(29)] + ["many"], "y": np.arange(30.0)})
+    assert training_table(frame, "y").notes == (
+        "column 'x': taken as text, as 1 of 30 values are no numbers, such as 'many'",
+    )
