@@ -11,7 +11,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
+.PHONY: demo site test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -89,6 +89,9 @@ figure: $(VENV)/.cli  ## the figures of the README and of the guides
 	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('out/geometry.png'))"
 	cp out/geometry.png docs/assets/geometry.png
 
+site: $(VENV)/.docs  ## the site, with its gallery executed: build/site/index.html
+	GATEWISE_GALLERY=1 $(BIN)/python -m sphinx -W --keep-going -q docs build/site
+
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 
@@ -100,8 +103,12 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) ".[cli,dask,nn,bench,dev]"
+	$(INSTALL) ".[cli,dask,nn,bench,docs,dev]"
 	@$(CHROMIUM)
+	@touch $@ $(VENV)/.cli
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) ".[cli,nn,docs]"
 	@touch $@ $(VENV)/.cli
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python

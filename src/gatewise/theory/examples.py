@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_positive, within_floats
 
 
 def threshold_loss(n_experts: int, box: float = 1.0) -> tuple[float, float]:
@@ -84,6 +84,7 @@ def disk_linear_floor(inner: float, outer: float, margin: float) -> float:
     return min((inner - margin) ** 2, outer**2 - (inner + margin) ** 2) / (8 * outer**2)
 
 
+@within_floats
 def disk_curvature_limit(inner: float, box: float) -> float:
     """The c_0 below which the quadratic gate of the disk fits the box: min{(2C - 1)/R_1^2, C/R_1^2, C}.
 
@@ -144,7 +145,7 @@ def oscillation_curvature(amplitude: float, frequency: float) -> float:
     >>> oscillation_curvature(0.0, 3.0)
     2.0
     """
-    return 4 * pi**2 * abs(amplitude) * as_non_negative(frequency, "frequency") ** 2 + 2
+    return 4 * pi**2 * abs(as_finite(amplitude, "amplitude")) * as_non_negative(frequency, "frequency") ** 2 + 2
 
 
 def oscillation_risk(n_experts: int, amplitude: float, frequency: float, constant: float = 1.0) -> float:
