@@ -85,7 +85,7 @@ def problem(
     used = np.flatnonzero(weight)
     linear = np.empty((len(F), 0)) if request.linear is None else request.linear
     sizes = [F.shape[1] * request.features.shape[1], linear.shape[1]]
-    penalty = np.repeat([spread**-2.0, request.linear_spread**-2.0], sizes)
+    penalty = np.repeat([spread**-2.0, np.float64(request.linear_spread) ** -2.0], sizes)
     rows = request.features[used], F[used], linear[used]
     return Problem(*rows, np.log(reference), penalty, y[used], weight[used] / variance)
 
@@ -95,8 +95,10 @@ def dense_path(
 ) -> GatePath:
     """One path, each fit started at the one before."""
     flat, found = None, []
-    for spread in sorted(request.spreads):
-        one = problem(request, spread, F, y, variance, reference, weight)
+    spreads = np.broadcast_arrays(request.spreads, request.linear_spread)
+    for spread, linear_spread in sorted(zip(*spreads, strict=True)):
+        own = request._replace(linear_spread=float(linear_spread))
+        one = problem(own, float(spread), F, y, variance, reference, weight)
         flat = _minimise(one, np.zeros(len(one.penalty)) if flat is None else flat)
         found.append(flat)
     M, p = F.shape[1], request.features.shape[1]

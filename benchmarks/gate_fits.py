@@ -11,9 +11,9 @@ the full sample with at most 300 coefficients. A fit that ended at a saddle is f
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -26,7 +26,7 @@ from gatewise.arrays import Floats
 from gatewise.gates import ForecastGate, KernelGate, LinearGate, QuadraticGate
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import ResidualLoss
-from gatewise.solvers.softmax_path import GatePath, PathRequest, PathSample, sample_paths, stack_weights
+from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
 
 GATES = {"linear": LinearGate, "quadratic": QuadraticGate, "kernel": KernelGate, "forecast": ForecastGate}
 SPREADS = (0.3, 1.0, 3.0, 10.0)
@@ -47,8 +47,16 @@ def make_rows(n: int, M: int, d: int = 5, seed: int = 0) -> tuple[Floats, Floats
     return X, F, (gate * F).sum(axis=1) + 0.5 * rng.normal(size=n)
 
 
-def make_samples(X: Floats, F: Floats, y: Floats) -> list[PathSample]:
-    """What the learned list asks for: five folds, then all rows."""
+class Work(NamedTuple):
+    """The paths that a learned list asks for, the loss at the rows, and the samples: five folds, then all rows."""
+
+    requests: list[PathRequest]
+    loss: ResidualLoss
+    samples: list[RowSample]
+
+
+def make_work(X: Floats, F: Floats, y: Floats) -> Work:
+    """What the learned list asks for."""
     inputs = Inputs(np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.5, 2.5), np.ones(len(X)))
     families: dict[str, Any] = GATES
     features = {
@@ -57,69 +65,79 @@ def make_samples(X: Floats, F: Floats, y: Floats) -> list[PathSample]:
         )
         for name, family in families.items()
     }
-    part = np.random.default_rng(0).permutation(len(y)) % FOLDS
-    return [_sample(features, F, y, (part != fold) * 1.0) for fold in range(FOLDS + 1)]
-
-
-def _sample(features: dict[str, Floats], F: Floats, y: Floats, weight: Floats) -> PathSample:
-    stack = stack_weights(F, ResidualLoss(y), weight)
-    reference = 0.95 * stack + 0.05 / len(stack)
-    loss = ResidualLoss(y).calibrated(F @ reference, weight)
-    linear = np.column_stack([np.full(len(F), float(loss.scale)), F - np.average(F, axis=0, weights=weight)])
+    n, M = F.shape
+    linear = np.column_stack([np.ones(n), F])
     requests = [
-        PathRequest(columns, SPREADS, linear if on else None) for columns in features.values() for on in (False, True)
+        PathRequest(one, SPREADS, linear if on else None) for one in features.values() for on in (False, True)
     ]
-    still = np.zeros((len(F), 0))
-    requests += [PathRequest(still, (1.0,), linear, spread) for spread in STACK_SPREADS]
-    return PathSample(requests, loss, reference, weight)
+    requests.append(PathRequest(np.zeros((n, 0)), np.ones(len(STACK_SPREADS)), linear, STACK_SPREADS))
+    part = np.arange(n) * FOLDS // n  # the rows of a fold stand together, as in a fit of the router
+    loss = ResidualLoss(y)
+    weights = np.array([(part != fold) * 1.0 for fold in range(FOLDS + 1)])
+    references = 0.95 * stack_weights(F, loss, weights) + 0.05 / M
+    scales = np.sqrt(np.average((y[:, None] - F @ references.T) ** 2, axis=0, weights=weights.T))
+    centers = weights @ F / weights.sum(axis=1, keepdims=True)
+    asked = [np.flatnonzero(part == fold) for fold in range(FOLDS)] + [np.arange(n)]
+    samples = [
+        RowSample(*one, np.append(0.0, center), np.append(one[2], np.ones(M)))
+        for *one, center in zip(references, weights, scales.tolist(), asked, centers, strict=True)
+    ]
+    return Work(requests, loss, samples)
 
 
-def ours(F: Floats, samples: list[PathSample]) -> Paths:
-    return sample_paths(F, samples, n_threads=1)
+def ours(F: Floats, work: Work) -> Paths:
+    """Parameters, and the forecasts of the rows that were left out."""
+    found = sample_paths(work.requests, F, work.loss, work.samples, n_threads=1)
+    return [[one.path for one in paths] for paths in found]
 
 
-def rival(F: Floats, samples: list[PathSample]) -> Paths:
+def rival(F: Floats, work: Work) -> Paths:
+    """Parameters alone."""
     return [
-        [dense_path(r, F, s.loss.y, float(s.loss.variance), s.reference, s.sample_weight) for r in s.requests]
-        for s in samples
-        if isinstance(s.loss, ResidualLoss)
+        [dense_path(_own(r, s), F, work.loss.y, s.scale**2, s.reference, s.sample_weight) for r in work.requests]
+        for s in work.samples
     ]
 
 
-def seconds(solver: Callable[..., Paths], F: Floats, samples: list[PathSample]) -> tuple[float, Paths]:
+def _own(request: PathRequest, sample: RowSample) -> PathRequest:
+    """The request with the linear part as the sample has it."""
+    if request.linear is None:
+        return request
+    return request._replace(linear=(request.linear - sample.center) * sample.unit)
+
+
+def seconds(solver: Callable[..., Paths], F: Floats, work: Work) -> tuple[float, Paths]:
     """CPU seconds, and the paths."""
     start = time.process_time()
-    found = solver(F, samples)
+    found = solver(F, work)
     return time.process_time() - start, found
 
 
-def _problem(sample: PathSample, request: PathRequest, number: int, F: Floats) -> Problem:
-    loss: Any = sample.loss
-    spread = request.spreads[number]
-    return problem(request, spread, F, loss.y, float(loss.variance), sample.reference, sample.sample_weight)
+def _problems(F: Floats, work: Work, sample: RowSample, paths: list[GatePath]) -> Iterator[tuple[Problem, Floats]]:
+    """Every fit of a sample: its objective, and the parameters that were found."""
+    for request, path in zip(work.requests, paths, strict=True):
+        own, spreads = _own(request, sample), np.broadcast_arrays(request.spreads, request.linear_spread)
+        for number, (spread, linear_spread) in enumerate(zip(*spreads, strict=True)):
+            one = own._replace(linear_spread=float(linear_spread))
+            fit = problem(one, float(spread), F, work.loss.y, sample.scale**2, sample.reference, sample.sample_weight)
+            yield fit, np.concatenate([path.theta[number].ravel(), path.linear[number]])
 
 
-def objectives(F: Floats, samples: list[PathSample], paths: Paths) -> Floats:
+def objectives(F: Floats, work: Work, paths: Paths) -> Floats:
     """The objective of every fit, in nats."""
-    values = []
-    for sample, found in zip(samples, paths, strict=True):
-        for request, path in zip(sample.requests, found, strict=True):
-            for number in range(len(request.spreads)):
-                flat = np.concatenate([path.theta[number].ravel(), path.linear[number]])
-                values.append(_problem(sample, request, number, F).at(flat).value)
-    return np.array(values)
+    return np.array(
+        [
+            fit.at(flat).value
+            for sample, found in zip(work.samples, paths, strict=True)
+            for fit, flat in _problems(F, work, sample, found)
+        ]
+    )
 
 
-def distances(F: Floats, sample: PathSample, paths: list[GatePath], most: int) -> list[float]:
-    """How far every fit with at most ``most`` coefficients is from the minimum next to it."""
-    out = []
-    for request, path in zip(sample.requests, paths, strict=True):
-        for number in range(len(request.spreads)):
-            one = _problem(sample, request, number, F)
-            if len(one.penalty) <= most:
-                flat = np.concatenate([path.theta[number].ravel(), path.linear[number]])
-                out.append(_distance(one, flat))
-    return out
+def distances(F: Floats, work: Work, paths: list[GatePath], most: int) -> list[float]:
+    """How far every fit to all rows with at most ``most`` coefficients is from the minimum next to it."""
+    fits = _problems(F, work, work.samples[-1], paths)
+    return [_distance(fit, flat) for fit, flat in fits if len(fit.penalty) <= most]
 
 
 def _distance(one: Problem, flat: Floats) -> float:
@@ -140,15 +158,19 @@ def run(sizes: tuple[tuple[int, int], ...], rival_sizes: tuple[tuple[int, int], 
     for n, M in sizes:
         X, F, y = make_rows(n, M)
         with threadpool_limits(1):
-            samples = make_samples(X, F, y)
-            ours(F, samples[:1])  # compile
+            work = make_work(X, F, y)
+            ours(F, work._replace(samples=work.samples[:1]))  # compile
             solvers = {"gatewise": ours} | ({"dense Newton": rival} if (n, M) in rival_sizes else {})
-            case: dict[str, Any] = {"n": n, "M": M, "fits": sum(len(r.spreads) for s in samples for r in s.requests)}
+            case: dict[str, Any] = {
+                "n": n,
+                "M": M,
+                "fits": len(work.samples) * sum(len(r.spreads) for r in work.requests),
+            }
             values = {}
             for name, solver in solvers.items():
-                spent, paths = seconds(solver, F, samples)
-                values[name] = objectives(F, samples, paths)
-                far = distances(F, samples[-1], paths[-1], most)
+                spent, paths = seconds(solver, F, work)
+                values[name] = objectives(F, work, paths)
+                far = distances(F, work, paths[-1], most)
                 case[name] = {"cpu_seconds": spent, "fits_compared": len(far)}
                 if far:
                     case[name] |= {"median_distance": float(np.median(far)), "largest_distance": float(max(far))}

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
+from gatewise.aggregation.weights import information, time_average
 from gatewise.losses import (
     DoubleExponential,
     Gaussian,
@@ -17,7 +18,7 @@ from gatewise.losses import (
     StudentT,
 )
 from gatewise.noise import as_noise
-from gatewise.router.learning import mix
+from gatewise.router.learning import ListForecasts, mix
 
 Y = np.array([0.3, -1.2, 2.0, 0.7])
 NOISES = {"gaussian": Gaussian(), "double exponential": DoubleExponential(), "student": StudentT(6.0)}
@@ -71,14 +72,6 @@ def test_the_scale_is_the_weighted_root_mean_square_kept_above_zero():
     assert LogLoss().calibrated(z, weight) == LogLoss()
 
 
-def test_only_a_gaussian_loss_is_quadratic():
-    target, variance = LOSSES["gaussian"].quadratic()
-    z = np.linspace(-1, 1, 4)
-    constant = LOSSES["gaussian"].value(z) - (target - z) ** 2 / (2 * variance)
-    np.testing.assert_allclose(constant, constant[0])
-    assert all(loss.quadratic() is None for name, loss in LOSSES.items() if name != "gaussian")
-
-
 @pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES.keys())
 def test_the_own_derivatives_of_a_noise_are_those_of_differences(noise):
     z = np.array([-3.0, -0.4, 0.9, 2.5])
@@ -94,9 +87,10 @@ def test_the_own_derivatives_of_a_noise_are_those_of_differences(noise):
 def test_the_aggregation_is_the_two_line_oracle(loss):
     z = np.random.default_rng(1).uniform(0.1, 1.0, (4, 5))
     prior, power, order = np.log([0.4, 0.3, 0.1, 0.1, 0.1]), np.array([1.0, 0.5, 2.0, 1.0]), np.array([2, 0, 3, 1])
-    log_density = (power[:, None] * loss.calibrated(z, power).log_density(z))[order]
+    density = power[:, None] * loss.calibrated(z, power).log_density(z)
+    log_density = 0.3 * information(density, prior) * density[order]
     path = softmax(prior + np.vstack([np.zeros(5), np.cumsum(log_density, axis=0)[:-1]]), axis=1)
-    found = mix(z, loss, prior, power, [order])
+    (found,) = mix(ListForecasts(z, loss, power, 0.3, [order]), prior[None])
     np.testing.assert_allclose(found.shares, path[2:].mean(axis=0))  # over the second half of the rows
     np.testing.assert_allclose(found.online[order], (path * z[order]).sum(axis=1))
 
@@ -115,8 +109,8 @@ def test_the_regret_of_the_log_loss_is_at_most_log_s_on_every_path(seed, n, S, a
         for row in z:
             row[np.argmax(lead)] = 1e-9
             lead += np.log(row)
-    found = mix(z, LogLoss(), np.full(S, -np.log(S)), np.ones(n), [np.arange(n)])
-    regret = LogLoss().value(found.online).sum() - LogLoss().value(z).sum(axis=0).min()
+    _, online = time_average(np.full(S, -np.log(S)), LogLoss().log_density(z), z, [np.arange(n)])
+    regret = LogLoss().value(online).sum() - LogLoss().value(z).sum(axis=0).min()
     assert regret <= np.log(S) + 1e-9
     evidence = logsumexp(np.log(z).sum(axis=0)) - np.log(S)  # the mixture's densities multiply to the mean product
-    np.testing.assert_allclose(np.log(found.online).sum(), evidence, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(np.log(online).sum(), evidence, rtol=1e-9, atol=1e-9)

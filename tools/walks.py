@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import numba
+
 import gatewise as gw
 
 PACKAGE = Path(gw.__file__).parent
@@ -103,6 +105,7 @@ def example() -> tuple[Any, Any, Any]:
 
 def main() -> None:
     """Print both walks."""
+    numba.set_num_threads(1)  # calls in other threads would not be seen
     model, X, y = example()
     model.fit(X, y).predict(X)  # compiled code is loaded before anything is counted
     for name, work in (("fit", lambda: model.fit(X, y)), ("predict", lambda: model.predict(X))):

@@ -190,10 +190,6 @@ class Loss(Protocol):
         """The loss at some of the rows."""
         ...
 
-    def quadratic(self) -> tuple[Floats, float] | None:
-        """(target (n,), variance) if phi_i(z) is (target_i - z)^2 / (2 variance) + constant, else None."""
-        ...
-
 
 GAUSSIAN_NOISE = Gaussian()
 
@@ -250,9 +246,6 @@ class ResidualLoss:
     def part(self, rows: Any) -> Self:
         return replace(self, y=self.y[rows])
 
-    def quadratic(self) -> tuple[Floats, float] | None:
-        return (self.y, float(self.variance)) if isinstance(self.noise, Gaussian) else None
-
     def _residual(self, z: Floats) -> Floats:
         return (self.y if z.ndim == 1 else self.y[:, None]) - z
 
@@ -274,9 +267,6 @@ class _LossOfMixture:
 
     def part(self, rows: Any) -> Self:  # noqa: ARG002 - nothing is kept of the rows
         return self
-
-    def quadratic(self) -> None:
-        return None
 
 
 @dataclass(frozen=True)

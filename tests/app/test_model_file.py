@@ -183,6 +183,20 @@ def test_every_gate_can_be_saved(gate, tmp_path):
     assert np.array_equal(loaded.model.predict(table.X), model.predict(table.X))
 
 
+def test_the_history_of_specialization_can_be_saved(tmp_path):
+    from sklearn.linear_model import LinearRegression
+
+    table = tables.training_table(make_frame(60).select_dtypes("number").fillna(0.0), TARGET)
+    settings = MoESettings(spreads=(3.0,), n_orders=2, learners=(), specialize=1)
+    model = MoERegressor([LinearRegression(), LinearRegression()], gates="linear", random_state=0, settings=settings)
+    saved = fitting.fit_table(model, table, None)
+    loaded = model_file.load_model(model_file.save_model(saved, tmp_path / "m.skops")).model
+    assert len(loaded.history_) == 2
+    for ours, theirs in zip(model.history_, loaded.history_, strict=True):
+        assert ours.error == theirs.error
+        assert str(ours.specialization.report) == str(theirs.specialization.report)  # NaN is not equal to itself
+
+
 def test_a_pickle_inside_is_not_read(path, tmp_path, monkeypatch):
     import pickle
 

@@ -497,11 +497,18 @@ class TestShared:
             gw.MoERegressor(twins, gates=["linear"], random_state=0, settings=replace(QUICK, specialize=n)).fit(X, y)
             for n in (0, 6)
         )
-        assert two.history_[0] == pytest.approx(one.history_[0])
-        assert min(two.history_) < 0.4 * one.history_[0]
-        assert (np.diff(two.history_[:-1]) < 0).all()  # only the last one tried may be worse
+        (first,), errors = [stage.error for stage in one.history_], [stage.error for stage in two.history_]
+        assert errors[0] == pytest.approx(first)
+        assert min(errors) < 0.4 * first
+        assert (np.diff(errors[:-1]) < 0).all()  # only the last one tried may be worse
         held_out = two.out_of_fold_
-        assert np.mean((held_out.y - held_out.forecasts) ** 2) == pytest.approx(min(two.history_))  # the best is kept
+        assert np.mean((held_out.y - held_out.forecasts) ** 2) == pytest.approx(min(errors))  # the best is kept
+        assert one.history_[0].specialization is None  # not asked for
+        tests = [stage.specialization for stage in two.history_]
+        assert tests[0].special == ()  # twins: no expert is better anywhere
+        assert tests[int(np.argmin(errors))].special == (0, 1)
+        assert tests[1].advantage > tests[0].advantage == 0.0
+        np.testing.assert_allclose([test.load.sum() for test in tests], 1.0)
 
     def test_specialization_needs_sample_weights(self, halves):
         experts = [("knn", KNeighborsRegressor()), ("line", LinearRegression())]

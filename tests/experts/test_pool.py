@@ -12,8 +12,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from gatewise import LinearGate
 from gatewise.experts import ConstantExpert
 from gatewise.experts.gated import GatedExperts
-from gatewise.experts.naming import named_experts
-from gatewise.experts.pool import nonzero_assignments, Pool, weight_params
+from gatewise.experts.pool import named_experts, nonzero_assignments, Pool, weight_params
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

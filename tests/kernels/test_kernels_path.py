@@ -4,24 +4,19 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from gatewise.kernels.path.gate_path import make_work
 from gatewise.kernels.path.packed_rows import (
     gradient,
     hessian_product,
     LINEAR,
     LOGARITHM,
-    make_point,
     mix,
     PackedRows,
     penalty_of,
     QUADRATIC,
     row_losses,
 )
-from gatewise.kernels.path.preconditioner import (
-    make_preconditioner,
-    precondition,
-    prepare_linear,
-    prepare_scores,
-)
+from gatewise.kernels.path.preconditioner import precondition, prepare_linear, prepare_scores
 from gatewise.kernels.path.products import add_product
 
 KINDS = {"quadratic": QUADRATIC, "log": LOGARITHM, "linear": LINEAR}
@@ -39,7 +34,8 @@ def packed(X, F, L, weight, y):
         experts[i // 64, :, i % 64], linear[i // 64, :, i % 64] = F[i], L[i]
     arrays = [array.ravel() for array in (columns, lines, experts, linear)]
     filling = np.zeros(64 * T - n)
-    return PackedRows(*arrays, np.append(weight, filling), np.append(y, filling), T, M, p, width, q)
+    active = np.ones(T, dtype=bool)
+    return PackedRows(*arrays, np.append(weight, filling), np.append(y, filling), active, T, M, p, width, q)
 
 
 class Case:
@@ -53,7 +49,7 @@ class Case:
         self.weight, self.offset = rng.uniform(0.5, 2.0, n), rng.normal(size=M)
         self.rows = packed(self.X, self.F, self.L, self.weight, self.y)
         self.width = self.rows.width
-        self.point = make_point(self.rows)
+        self.point, self.preconditioner, _ = make_work(self.rows)
         self.x = self.padded(0.5 * rng.normal(size=(M, p)), 0.1 * np.abs(rng.normal(size=q)))
         self.v = self.padded(rng.normal(size=(M, p)), rng.normal(size=q))
 
@@ -115,7 +111,7 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
     M, p, q = 6, 5, 3
     case = Case(150, M, p, q, QUADRATIC)
     case.value(case.x)
-    pre = make_preconditioner(case.rows)
+    pre = case.preconditioner
     prepare_scores(pre, case.rows, case.point, PENALTIES[0])
     prepare_linear(pre, case.rows, case.point, PENALTIES[1])
     c = case.weight
@@ -157,3 +153,13 @@ def test_a_row_that_every_expert_gives_probability_zero_is_left_out():
     without = case.gradient(case.x)
     case.rows.weight[5] = 3.0
     np.testing.assert_array_equal(case.gradient(case.x), without)
+
+
+def test_a_tile_without_weight_may_be_passed_over():
+    case = Case(200, 3, 2, 2, QUADRATIC)
+    case.rows.weight[64:128] = 0.0
+    whole = case.value(case.x), case.gradient(case.x), case.product(case.x, case.v)
+    case.rows.active[1] = False
+    part = case.value(case.x), case.gradient(case.x), case.product(case.x, case.v)
+    for one, two in zip(whole, part, strict=True):
+        np.testing.assert_array_equal(one, two)

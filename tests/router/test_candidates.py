@@ -7,9 +7,8 @@ from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import AUTOMATIC, GATES
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list, log_prior, PRIOR
-from gatewise.router.fitted_list import FittedList
-from gatewise.router.learning import gate_features
-from gatewise.router.members import ListRows, mixed_with_mean
+from gatewise.router.learning import fit_lists
+from gatewise.router.members import gate_features, ListRows, mixed_with_mean
 from gatewise.router.tree_members import shared_learners, tree_gates
 
 ON_FEATURES = [name for name in AUTOMATIC if name != "tree"]
@@ -23,12 +22,39 @@ def rows(sample, fade=1.0):
 
 
 @pytest.fixture
-def fitted(sample):
-    _, _, y = sample
+def listed():
     ks = {name: (None,) if GATES[name].needs_forecasts else (None, 1, 2) for name in ON_FEATURES}
     trees = [*tree_gates(), *shared_learners(("forest", "boosted"))]
-    candidates = candidate_list(["a", "b", "c"], ks, (0.3, 3.0), True, trees)
-    return FittedList.fit(candidates, rows(sample), ResidualLoss(y), np.ones(len(y)), 0)
+    return candidate_list(["a", "b", "c"], ks, (0.3, 3.0), True, trees)
+
+
+@pytest.fixture
+def fitted(sample, listed):
+    _, _, y = sample
+    everything = np.arange(len(y)), np.arange(len(y))
+    ((found, _),) = fit_lists(listed, rows(sample), ResidualLoss(y), np.ones(len(y)), [everything], 0)
+    return found
+
+
+def test_forecasts_of_rows_that_a_fit_is_asked_for_are_those_of_the_fitted_list(sample, listed):
+    _, _, y = sample
+    halves = np.arange(150), np.arange(150, 300)
+    splits = [halves, halves[::-1]]
+    for (found, forecasts), (_, asked) in zip(
+        fit_lists(listed, rows(sample), ResidualLoss(y), np.ones(300), splits, 0), splits, strict=True
+    ):
+        np.testing.assert_allclose(forecasts, found.forecasts(rows(sample).part(asked)), atol=1e-10)
+
+
+def test_a_fit_does_not_look_at_the_responses_it_is_asked_for(sample, listed):
+    _, _, y = sample
+    splits = [(np.arange(200), np.arange(200, 300))]
+    other = np.where(np.arange(300) < 200, y, 100.0 - y)
+    one, two = (
+        fit_lists(listed, rows(sample), ResidualLoss(response), np.ones(300), splits, 0)[0][1]
+        for response in (y, other)
+    )
+    np.testing.assert_array_equal(one, two)
 
 
 def test_every_gate_lies_on_the_simplex_with_its_k(fitted, sample):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gatewise.router.expert_regions import describe, region_table
+from gatewise.router.verdict import describe, region_table
 
 
 def test_words_name_the_region():

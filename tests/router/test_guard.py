@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gatewise.router.guard import ForecastGuard
+from gatewise.router.fitted_router import ForecastGuard
 
 
 @pytest.fixture

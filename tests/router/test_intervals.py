@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gatewise.router.intervals import disagreement, PredictionScale
+from gatewise.router.fitted_router import disagreement, PredictionScale
 
 
 def test_ninety_percent_of_the_rows_lie_within():

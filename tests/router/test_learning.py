@@ -10,9 +10,9 @@ from gatewise.gates import LinearGate
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import DoubleExponential, Gaussian, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.router.candidates import candidate_list
-from gatewise.router.fitted_router import FittedRouter
-from gatewise.router.guard import ForecastGuard
-from gatewise.router.learning import continue_mixing, learn, mix, RouterSample
+from gatewise.router.fitted_router import FittedRouter, ForecastGuard, RowView
+from gatewise.router.learning import continue_mixing, learn, ListForecasts, mix, RouterSample
+from gatewise.router.members import gate_features, ListRows
 from gatewise.router.settings import MoESettings
 
 
@@ -23,17 +23,26 @@ def data():
     return y[:, None] + rng.normal(size=(40, 5)) * [0.5, 0.6, 1.0, 2.0, 0.55], y, rng.uniform(0.5, 2.0, 40)
 
 
+def mixed(forecasts, y, weight, orders, prior=None, rate=1.0):
+    given = ListForecasts(forecasts, ResidualLoss(y), weight, rate, orders)
+    return mix(given, np.zeros((1, forecasts.shape[1])) if prior is None else prior[None])[0]
+
+
 def test_it_is_after_averaged_over_time_and_orders(data):
     forecasts, y, weight = data
+    weight = 4.0 * weight  # rows that count more than once: the variance is larger than it should be
     prior = np.log([0.4, 0.3, 0.1, 0.1, 0.1])
     orders = [np.random.default_rng(j).permutation(40) for j in range(3)]
-    found = mix(forecasts, ResidualLoss(y), prior, weight, orders)
+    found = mixed(forecasts, y, weight, orders, prior, rate=0.7)
     sigma = np.sqrt((weight[:, None] * (y[:, None] - forecasts) ** 2).sum(axis=0) / weight.sum())
     np.testing.assert_allclose(found.scale, sigma)
     shares, online = np.zeros(5), np.zeros(40)
+    density = weight[:, None] * (Gaussian().log_density((y[:, None] - forecasts) / sigma) - np.log(sigma))
+    apart = density[:, [density.sum(axis=0).argmax()]] - density
+    power = min(1.0, 2 * np.exp(prior) @ apart.mean(axis=0) / (np.exp(prior) @ apart.var(axis=0)))
+    assert power < 1.0
     for order in orders:
-        z = (y[order, None] - forecasts[order]) / sigma
-        path = gw.after(weight[order, None] * (Gaussian().log_density(z) - np.log(sigma)), prior)
+        path = gw.after(0.7 * power * density[order], prior)
         shares += path[20:-1].mean(axis=0) / 3
         online[order] += (path[:-1] * forecasts[order]).sum(axis=1) / 3
     np.testing.assert_allclose(found.shares, shares)
@@ -42,7 +51,7 @@ def test_it_is_after_averaged_over_time_and_orders(data):
 
 def test_later_rows_are_weighed_by_after_with_forgetting(data):
     forecasts, y, weight = data
-    first = mix(forecasts[:25], ResidualLoss(y[:25]), np.zeros(5), weight[:25], [np.arange(25)])
+    first = mixed(forecasts[:25], y[:25], weight[:25], [np.arange(25)])
 
     def later(mixing, rows):
         return continue_mixing(mixing, np.zeros(5), forecasts[rows], ResidualLoss(y[rows]), weight[rows])
@@ -59,7 +68,7 @@ def test_later_rows_are_weighed_by_after_with_forgetting(data):
 
 def test_a_wild_response_moves_the_scales_by_a_bounded_factor(data):
     forecasts, y, weight = data
-    first = mix(forecasts, ResidualLoss(y), np.zeros(5), weight, [np.arange(40)])
+    first = mixed(forecasts, y, weight, [np.arange(40)])
     later = continue_mixing(first, np.zeros(5), forecasts[:1], ResidualLoss(np.array([1e100])), np.ones(1))
     assert (later.scale <= 2.0 * first.scale).all()
     assert np.isfinite(later.shares).all()
@@ -67,7 +76,7 @@ def test_a_wild_response_moves_the_scales_by_a_bounded_factor(data):
 
 def test_a_perfect_forecast_takes_all():
     y = np.linspace(0, 1, 30)
-    found = mix(np.column_stack([y, y + 1.0]), ResidualLoss(y), np.zeros(2), np.ones(30), [np.arange(30)])
+    found = mixed(np.column_stack([y, y + 1.0]), y, np.ones(30), [np.arange(30)])
     assert found.shares[0] > 0.95
 
 
@@ -123,10 +132,11 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
     candidates = candidate_list(["a", "b"], {"linear": [None, 1]}, (1.0, 10.0), corrected=loss.additive)
     settings = MoESettings(n_orders=2, rate=1.0)
-    sample = RouterSample(seen, loss, np.ones(n), held_out, ForecastGuard.open(2))
-    fit = learn(sample, candidates, maps, settings, 0)
+    sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n))
+    fit = learn(sample, candidates, settings, 0)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
-    router = FittedRouter.from_fit(fit, x, inputs, ["a", "b"], np.ones(n), fit.signal()[np.argsort(fit.rows)], None)
+    view, signal = RowView(ForecastGuard.open(2), maps), fit.signal()[np.argsort(fit.rows)]
+    router = FittedRouter.from_fit(fit, view, x, inputs, ["a", "b"], np.ones(n), signal, None)
     assert router.verdict.headline == "gating pays"
     assert router.verdict.gain.value > 0.0
     shares = router.shares("aggregate")

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from gatewise.solvers import interior_point
-from gatewise.solvers.interior_point import CentralPoint, QuadraticObjective, simplex_gap
+from gatewise.solvers.simplex_least_squares import (
+    CentralPoint,
+    gradient_at,
+    minimise_over_simplices,
+    QuadraticObjective,
+    simplex_gap,
+    value_at,
+)
 
 
 def random_problem(seed: int, M: int, C: int, rank: int) -> QuadraticObjective:
@@ -29,11 +35,11 @@ def test_gap_is_the_largest_gain_over_the_vertices(seed: int) -> None:
 @given(seed=st.integers(0, 2**32 - 1), rank=st.integers(0, 6))
 def test_any_rank_and_a_linear_term_of_its_own(seed: int, rank: int) -> None:
     problem = random_problem(seed, 3, 2, rank)
-    state, taken = interior_point.run(problem, 0.0, 1e-10, 60)
+    state, taken = minimise_over_simplices(problem, 0.0, 1e-10, 60)
     assert taken < 40
     assert simplex_gap(state.gradient, state.theta) <= 1e-10
     np.testing.assert_allclose(state.theta.sum(axis=0), 1.0, atol=1e-12)
-    np.testing.assert_allclose(state.gradient, interior_point.gradient_at(problem, state.theta))
+    np.testing.assert_allclose(state.gradient, gradient_at(problem, state.theta))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -42,9 +48,7 @@ def test_end_of_the_path_agrees_with_slsqp(seed: int) -> None:
 
     def value(x: np.ndarray) -> float:
         theta = x.reshape(3, 4)
-        return interior_point.value_at(
-            problem, CentralPoint(theta, theta, interior_point.gradient_at(problem, theta))
-        )
+        return value_at(problem, CentralPoint(theta, theta, gradient_at(problem, theta)))
 
     sums = np.tile(np.eye(4), 3)
     rival = minimize(
@@ -55,17 +59,17 @@ def test_end_of_the_path_agrees_with_slsqp(seed: int) -> None:
         method="SLSQP",
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    state, _ = interior_point.run(problem, 0.0, 1e-12, 60)
-    assert interior_point.value_at(problem, state) == pytest.approx(rival.fun, abs=1e-7)
+    state, _ = minimise_over_simplices(problem, 0.0, 1e-12, 60)
+    assert value_at(problem, state) == pytest.approx(rival.fun, abs=1e-7)
 
 
 def test_a_run_without_end_stops_at_rounding() -> None:
-    _, taken = interior_point.run(random_problem(0, 3, 4, 12), 0.0, 0.0, 1000)
+    _, taken = minimise_over_simplices(random_problem(0, 3, 4, 12), 0.0, 0.0, 1000)
     assert taken < 100
 
 
 def test_a_matrix_without_factor_ends_the_path() -> None:
     bad = QuadraticObjective(-np.eye(4) * 1e9, np.zeros((2, 2)), 0.0)
-    state, taken = interior_point.run(bad, 0.0, 0.0, 10)
+    state, taken = minimise_over_simplices(bad, 0.0, 0.0, 10)
     assert taken == 0
     np.testing.assert_array_equal(state.theta, 0.5)

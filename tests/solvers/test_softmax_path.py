@@ -15,7 +15,7 @@ from gatewise.solvers.softmax_path import (
     ACCURACY,
     gate_paths,
     PathRequest,
-    PathSample,
+    RowSample,
     sample_paths,
     stack_weights,
 )
@@ -157,7 +157,7 @@ def test_constant_weights_are_as_good_as_any(problem, name):
     _, F, y, _, weight, _ = problem
     F = np.exp(0.3 * F)
     loss = ResidualLoss(y) if name in ("gaussian", "double exponential", "student") else LOSSES[name](y)
-    found = stack_weights(F, loss, weight)
+    (found,) = stack_weights(F, loss, weight[None])
     others = np.random.default_rng(0).dirichlet(np.ones(3), 500)
     assert found.sum() == pytest.approx(1.0)
     assert weight @ loss.value(F @ found) <= min(weight @ loss.value(F @ other) for other in others) + 1e-2
@@ -200,39 +200,70 @@ def test_spreads_may_stand_in_any_order(problem):
 
 def folds(seed=6):
     features, F, y, base, weight, linear = random_problem(seed)
-    requests = [PathRequest(features, (0.3, 3.0)), PathRequest(features[:, :2], (1.0,), linear, 0.5)]
-    part = np.arange(len(y)) % 3
-    loss = ResidualLoss(y, variance=0.3)
-    return F, [PathSample(requests, loss, base, weight * (part != j)) for j in range(3)]
+    requests = [PathRequest(features, (0.3, 3.0), ks=(1, 2)), PathRequest(features[:, :2], (1.0,), linear, 0.5)]
+    part = np.arange(len(y)) // 64  # a fold is a tile, which is passed over
+    asked = [np.flatnonzero(part == j) for j in range(3)]
+    shift, unit = 0.1 * np.arange(linear.shape[1]), np.linspace(0.5, 1.0, linear.shape[1])
+    samples = [RowSample(base, weight * (part != j), 0.3**0.5, asked[j], shift, unit) for j in range(3)]
+    return requests, F, ResidualLoss(y, variance=0.3), samples
 
 
 def test_samples_at_once_are_the_samples_one_by_one():
-    F, samples = folds()
-    together = sample_paths(F, samples)
-    for sample, paths in zip(samples, together, strict=True):
-        alone = gate_paths(sample.requests, F, sample.loss, sample.reference, sample.sample_weight)
+    requests, F, loss, samples = folds()
+    for sample, paths in zip(samples, sample_paths(requests, F, loss, samples), strict=True):
+        (alone,) = sample_paths(requests, F, loss, [sample])
         for one, two in zip(paths, alone, strict=True):
-            np.testing.assert_array_equal(one.theta, two.theta)
-            np.testing.assert_array_equal(one.linear, two.linear)
+            np.testing.assert_array_equal(one.path.theta, two.path.theta)
+            np.testing.assert_array_equal(one.path.linear, two.path.linear)
+            np.testing.assert_array_equal(one.mixtures, two.mixtures)
 
 
 def test_rows_of_weight_zero_are_as_good_as_absent():
-    F, samples = folds()
-    for sample, paths in zip(samples, sample_paths(F, samples), strict=True):
+    requests, F, loss, samples = folds()
+    for sample, paths in zip(samples, sample_paths(requests, F, loss, samples), strict=True):
         kept = sample.sample_weight > 0
-        requests = [r._replace(features=r.features[kept], linear=r.linear[kept] if r.linear is not None else None)
-                    for r in sample.requests]  # fmt: skip
-        alone = gate_paths(requests, F[kept], sample.loss.part(kept), sample.reference, sample.sample_weight[kept])
+        own = [r._replace(features=r.features[kept], linear=r.linear if r.linear is None else
+               (r.linear[kept] - sample.center) * sample.unit) for r in requests]  # fmt: skip
+        alone = gate_paths(own, F[kept], loss.part(kept), sample.reference, sample.sample_weight[kept])
         for one, two in zip(paths, alone, strict=True):
-            np.testing.assert_allclose(one.theta, two.theta, atol=1e-3)
+            np.testing.assert_allclose(one.path.theta, two.theta, atol=1e-3)
+
+
+def test_mixtures_are_those_of_the_gates_at_the_rows_asked_for():
+    requests, F, loss, samples = folds()
+    for sample, paths in zip(samples, sample_paths(requests, F, loss, samples), strict=True):
+        for request, one in zip(requests, paths, strict=True):
+            linear = np.zeros((len(F), 0))
+            if request.linear is not None:
+                linear = (request.linear - sample.center) * sample.unit
+            given = [array[sample.asked] for array in (request.features, F, linear)]
+            for number, theta in enumerate(one.path.theta):
+                z = mixture(theta, one.path.linear[number], given[0], given[1], sample.reference, given[2])
+                np.testing.assert_allclose(one.mixtures[number, 0], z, rtol=1e-10)
+                scores = np.log(sample.reference) + given[0] @ theta.T
+                for place, k in enumerate(request.ks):
+                    largest = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+                    inner = softmax(np.take_along_axis(scores, largest, axis=1), axis=1)
+                    z = (inner * np.take_along_axis(given[1], largest, axis=1)).sum(axis=1)
+                    np.testing.assert_allclose(one.mixtures[number, 1 + place], z, rtol=1e-10)
+
+
+def test_a_path_of_linear_spreads_is_its_fits_one_by_one():
+    _, F, y, base, weight, linear = random_problem(8)
+    loss, still = ResidualLoss(y, variance=0.3), np.zeros((len(y), 0))
+    (path,) = gate_paths([PathRequest(still, np.ones(2), linear, (0.2, 2.0))], F, loss, base, weight)
+    for place, spread in enumerate((0.2, 2.0)):
+        (alone,) = gate_paths([PathRequest(still, [1.0], linear, spread)], F, loss, base, weight)
+        np.testing.assert_allclose(path.linear[place], alone.linear[0], atol=1e-5)
 
 
 def test_the_number_of_threads_changes_no_bit():
-    F, samples = folds()
-    one, two = (sample_paths(F, samples, n_threads) for n_threads in (1, 3))
+    requests, F, loss, samples = folds()
+    one, two = (sample_paths(requests, F, loss, samples, n_threads) for n_threads in (1, 3))
     for a, b in zip(chain(*one), chain(*two), strict=True):
-        np.testing.assert_array_equal(a.theta, b.theta)
-        np.testing.assert_array_equal(a.linear, b.linear)
+        np.testing.assert_array_equal(a.path.theta, b.path.theta)
+        np.testing.assert_array_equal(a.path.linear, b.path.linear)
+        np.testing.assert_array_equal(a.mixtures, b.mixtures)
 
 
 def test_an_expert_that_is_far_off_does_not_spoil_the_fit():

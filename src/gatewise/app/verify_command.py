@@ -1,13 +1,15 @@
 """``gatewise verify``: the paper's claims, checked numerically."""
 
 from dataclasses import asdict
+from time import perf_counter
 from typing import Annotated
 
 import typer
 from rich.progress import Progress
 
 from gatewise.app.files import write_json
-from gatewise.app.terminal import console, Json
+from gatewise.app.terminal import console, Jobs, Json
+from gatewise.backends import in_turn, processes
 
 app = typer.Typer()
 
@@ -17,6 +19,7 @@ def verify(
     quick: Annotated[bool, typer.Option("--quick", help="Smaller samples: under a minute.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all checks.")] = 0,
     only: Annotated[str | None, typer.Option(help="Run the claims whose label contains this.")] = None,
+    jobs: Jobs = -1,
     json_file: Json = None,
 ) -> None:
     """Check the paper's claims numerically: a table, and exit code 1 when one fails."""
@@ -24,14 +27,15 @@ def verify(
     from gatewise.paper.verify import run_checks, select_checks  # noqa: PLC0415
 
     checks = select_checks(only)
-    rows = []
+    backend = in_turn if len(checks) == 1 else processes(jobs)
+    start, found = perf_counter(), {}
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task(checks[0].label, total=len(checks))
-        for row in run_checks(checks, seed, quick):
-            rows.append(row)
-            following = checks[len(rows)].label if len(rows) < len(checks) else "done"
-            progress.update(task, advance=1, description=following)
-    console.print(verify_table(rows))
+        task = progress.add_task("claims", total=len(checks))
+        for place, row in run_checks(checks, seed, quick, backend):
+            found[place] = row
+            progress.update(task, advance=1, description=row.label)
+    rows = [found[place] for place in range(len(checks))]
+    console.print(verify_table(rows, perf_counter() - start))
     write_json(json_file, [asdict(row) for row in rows])
     if not all(row.passed for row in rows):
         raise typer.Exit(1)

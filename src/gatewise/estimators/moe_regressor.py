@@ -23,16 +23,14 @@ from gatewise.estimators.validation import (
     metadata,
     tags,
 )
-from gatewise.experts.naming import named_experts
-from gatewise.experts.pool import nonzero_assignments, Pool
+from gatewise.experts.pool import named_experts, nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
-from gatewise.router.expert_regions import RegionTable
 from gatewise.router.facts import plain_facts, summary_text
-from gatewise.router.fitted_router import FittedRouter, OutOfFold
-from gatewise.router.intervals import disagreement, PredictionScale
+from gatewise.router.fitted_router import disagreement, FittedRouter, OutOfFold, PredictionScale
 from gatewise.router.settings import DEFAULT_SETTINGS, MoESettings
 from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
+from gatewise.router.verdict import RegionTable
 
 AUTO_K = 3  # the largest k that "auto" tries
 
@@ -76,8 +74,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         The held-out root mean squared error of every candidate.
     selected_ : Candidate
         The one that ``readout="single"`` uses.
-    history_ : tuple of float
-        The held-out error of every stage of backfitting and specialization.
+    history_ : tuple of TrainingStage
+        Every stage of backfitting and specialization that was tried: its held-out ``error`` and, with ``specialize``,
+        the test of ``specialization`` there (`gatewise.geometry.coadaptation`).
     out_of_fold_ : OutOfFold
         Forecasts and gate weights of every row, from the fit that held it out.
     stack_weights_ : array (M,)
@@ -309,7 +308,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         """The fitted attributes."""
         fit, names = trained.fit, [name for name, _ in task.routed.experts]
         single_k = None if self._asks_all() else int(self.k)
-        router = FittedRouter.from_fit(fit, task.X, inputs, names, task.sample_weight, trained.signal, single_k)
+        router = FittedRouter.from_fit(
+            fit, trained.view, task.X, inputs, names, task.sample_weight, trained.signal, single_k
+        )
         residual = task.y[fit.rows] - trained.always[fit.rows] - fit.forecasts
         scale = PredictionScale.fit(residual, disagreement(fit.weights, fit.F), task.sample_weight[fit.rows])
         always = trained.always[fit.rows]

@@ -12,8 +12,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from gatewise.arrays import as_vector, Floats, refuse_lossy
-from gatewise.experts.naming import named_experts, NamedExperts
-from gatewise.experts.pool import Split, weight_params
+from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES

@@ -1,6 +1,7 @@
 """From a table to the inputs of a gate: standardised coordinates of a row, and whether it lies within the data."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any, Self
@@ -97,6 +98,13 @@ class Inputs:
 
     def __getitem__(self, rows: Any) -> "Inputs":
         return Inputs(self.Z[rows], self.inside[rows], None if self.columns is None else self.columns[rows])
+
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """The rows of several parts, one after the other."""
+        Z, inside = (np.concatenate([getattr(part, name) for part in parts]) for name in ("Z", "inside"))
+        columns = [part.columns for part in parts if part.columns is not None]
+        return cls(Z, inside, np.concatenate(columns) if columns else None)
 
     @property
     def for_trees(self) -> Floats:

@@ -11,13 +11,12 @@ from gatewise.geometry.specialization import Specialization, specialization
 
 
 class HistoryStep(NamedTuple):
-    """One stage of training: its number, the specialists, their part of the rows, and the smallest adjusted p-value.
+    """One stage of training: the specialists, their part of the rows, and the smallest adjusted p-value.
 
     ``advantage`` is the mean, over the rows, of the loss of the runner-up less that of the expert that was chosen;
     ``mixture`` the mean loss of the experts by the gate's weights; ``load`` (M,) the mean weight of every expert.
     """
 
-    step: int
     special: tuple[int, ...]
     rows_of_specialists: float
     p_value: float
@@ -55,7 +54,6 @@ class SpecializationHistory:
         own = table[np.arange(len(table)), leader]
         others = np.where(np.eye(table.shape[1], dtype=bool)[leader], np.inf, table)
         step = HistoryStep(
-            len(self.steps),
             report.special,
             float(np.isin(leader, report.special).mean()),
             min(expert.adjusted for expert in report.experts),
@@ -71,7 +69,7 @@ class SpecializationHistory:
         """The stages as plain values."""
         return [
             {
-                "step": step.step,
+                "step": number,
                 "specialists": len(step.special),
                 "rows_of_specialists": step.rows_of_specialists,
                 "p_value": step.p_value,
@@ -79,7 +77,7 @@ class SpecializationHistory:
                 "mixture": step.mixture,
                 "load": step.load.tolist(),
             }
-            for step in self.steps
+            for number, step in enumerate(self.steps)
         ]
 
 

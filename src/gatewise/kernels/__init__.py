@@ -5,16 +5,16 @@ from gatewise.kernels.gating import (
     linear_scores,
     linear_softmax,
     softmax_rows,
+    tree_sums,
+    Trees,
 )
 from gatewise.kernels.top_k import top_k, top_k_rows
-from gatewise.kernels.trees import pack_trees, tree_sums, Trees
 
 __all__ = [
     "Trees",
     "add_linear_softmax",
     "linear_scores",
     "linear_softmax",
-    "pack_trees",
     "softmax_rows",
     "top_k",
     "top_k_rows",

@@ -1,4 +1,4 @@
-"""Weights on the simplex from scores, for many candidates and many rows.
+"""Scores, linear ones and those of trees, and weights on the simplex from them, for many candidates and many rows.
 
 Rows are taken in batches of 128, and a batch is laid out (expert, row). Every inner loop then runs over neighbouring
 rows and uses vector instructions, and the features and scores of a batch stay in the first-level cache. The functions
@@ -6,16 +6,32 @@ of a batch index arrays and never slice them: each slice counts references by an
 comparison with the arithmetic of 128 rows.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.kernels.compiled import compiled, compiled_fma
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.top_k import comes_after
 
 BATCH = 128  # rows that are taken together
+
+
+class Trees(NamedTuple):
+    """Trees one after the other; tree t has the nodes roots[t] to roots[t + 1] - 1, the root first.
+
+    A row goes to the node ``left`` if its column ``feature``, as a 32-bit number, is at most ``threshold``, else to
+    ``right``; at a leaf ``feature`` is -1.
+    """
+
+    roots: Indices  # (T + 1,)
+    feature: Indices  # (nodes,)
+    threshold: Floats  # (nodes,)
+    left: Indices  # (nodes,)
+    right: Indices  # (nodes,)
+    value: Floats  # (nodes, J)
+    n_columns: int
 
 
 class BatchWork(NamedTuple):
@@ -236,3 +252,37 @@ def softmax_rows(values: Floats, scores: Floats, k: int, out: Floats) -> None:
             for i in range(BATCH):
                 weights[m, i] *= work.scale[i]
         _store_batch(weights, start, stop, out)
+
+
+def tree_sums(columns: Floats, trees: Trees, first: int | None = None) -> Floats:
+    """The sum over trees, or over the ``first`` few, of their leaves' values at rows of columns (n, p), (n, J)."""
+    rows = np.ascontiguousarray(columns, dtype=np.float32)
+    if rows.shape[1] != trees.n_columns:
+        raise ValueError(
+            f"columns must be {trees.n_columns}, as many as the trees were grown on, not {rows.shape[1]}"
+        )
+    out = np.zeros((len(rows), trees.value.shape[1]))
+    if len(trees.feature):
+        roots = trees.roots if first is None else trees.roots[: first + 1]
+        _add_leaves(rows, roots, trees.feature, trees.threshold, trees.left, trees.right, trees.value, out)
+    return out
+
+
+@compiled
+def _add_leaves(
+    columns: Any,
+    roots: Indices,
+    feature: Indices,
+    threshold: Floats,
+    left: Indices,
+    right: Indices,
+    value: Floats,
+    out: Floats,
+) -> None:
+    for t in range(len(roots) - 1):
+        for i in range(len(columns)):
+            node = roots[t]
+            while feature[node] >= 0:
+                node = left[node] if columns[i, feature[node]] <= threshold[node] else right[node]
+            for j in range(out.shape[1]):
+                out[i, j] += value[node, j]

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.experts.naming import named_experts
-from gatewise.experts.pool import Pool
+from gatewise.experts.pool import named_experts, Pool
 
 
 def averaged_gates(pool: Pool, weights: Floats, X: Any) -> Floats:

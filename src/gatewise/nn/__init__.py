@@ -27,6 +27,7 @@ from gatewise.nn.expert_choice import ExpertChoiceRouter
 from gatewise.nn.feed_forward import GatedSwiGLU, SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
 from gatewise.nn.layer import auxiliary_loss, MoELayer
+from gatewise.nn.layer_history import LayerHistory
 from gatewise.nn.parallel_experts import ParallelExperts, parallelize
 from gatewise.nn.persistence import load, save
 from gatewise.nn.presets import preset, PRESETS
@@ -37,7 +38,9 @@ from gatewise.nn.stacked_experts import ClampedSwiGLUExperts, Experts, MLPExpert
 from gatewise.nn.thinning import RandomSecond
 from gatewise.nn.token_router import AbstractRouter, Router, Routing
 from gatewise.nn.transformers_blocks import from_transformers, to_transformers
+from gatewise.nn.transport import entropic_transport, TransportScores
 from gatewise.nn.weighting import Normalized, SigmoidEach, SoftmaxBefore
+from gatewise.nn.xray import Trace, Xray, xray
 
 __all__ = [
     "PRESETS",
@@ -58,6 +61,7 @@ __all__ = [
     "HierarchicalRouter",
     "ImportanceLoss",
     "JitteredScores",
+    "LayerHistory",
     "LinearScores",
     "LoadLoss",
     "MLPExperts",
@@ -82,8 +86,12 @@ __all__ = [
     "Threshold",
     "TopK",
     "TorchExpert",
+    "Trace",
+    "TransportScores",
+    "Xray",
     "ZLoss",
     "auxiliary_loss",
+    "entropic_transport",
     "expert_losses",
     "from_mixture",
     "from_transformers",
@@ -96,4 +104,5 @@ __all__ = [
     "to_mixture",
     "to_transformers",
     "update_biases",
+    "xray",
 ]

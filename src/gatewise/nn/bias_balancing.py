@@ -1,18 +1,16 @@
 """Balance without a loss: a bias on every expert's affinity that moves against its load."""
 
-from collections.abc import Callable
-from typing import Any, Self
-
 import torch
 from torch import nn, Tensor
 from torch.distributed import ProcessGroup
 
 from gatewise.arrays import as_count, as_positive
 from gatewise.nn.balancing import load
+from gatewise.nn.float32_buffers import Float32Buffers
 from gatewise.nn.processes import summed
 
 
-class BiasBalancing(nn.Module):
+class BiasBalancing(Float32Buffers):
     """A bias on every expert's affinity that enters the choice but not the weights (DeepSeek-V3).
 
     ``update()`` after an optimizer step moves each bias by ``speed``: up where the load since the last update was
@@ -30,7 +28,6 @@ class BiasBalancing(nn.Module):
         self.speed = as_positive(speed, "speed")
         self.register_buffer("bias", torch.zeros(n_experts, dtype=torch.float32))
         self.register_buffer("load", torch.zeros(n_experts, dtype=torch.float32), persistent=False)
-        self.register_load_state_dict_post_hook(_in_float32)  # type: ignore[no-untyped-call]
 
     def forward(self, affinity: Tensor) -> Tensor:
         """What the choice compares: affinity (T, M) plus the bias."""
@@ -50,21 +47,6 @@ class BiasBalancing(nn.Module):
         total = summed(self.load, group)
         self.bias += self.speed * torch.sign(total.mean() - total)
         self.load.zero_()
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        before = dict(self._buffers)
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name, tensor in self._buffers.items():
-            kept = before[name]
-            if kept is not None and tensor is not None and tensor.dtype != kept.dtype:
-                self._buffers[name] = kept.to(tensor.device)  # moved, not rounded
-        return self
-
-
-def _in_float32(module: nn.Module, _keys: Any) -> None:
-    """A state that was loaded by assignment may have brought another dtype."""
-    assert isinstance(module, BiasBalancing)
-    module.bias = module.bias.float()
 
 
 def update_biases(model: nn.Module, group: ProcessGroup | None = None) -> None:

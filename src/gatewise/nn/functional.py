@@ -106,3 +106,8 @@ def autocast(*tensors: Tensor) -> list[Tensor]:
     if not torch.is_autocast_enabled(device):
         return list(tensors)
     return [tensor.to(torch.get_autocast_dtype(device)) for tensor in tensors]
+
+
+def recomputing() -> bool:
+    """Whether a backward pass is under way, in which checkpointing calls modules a second time."""
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1

@@ -7,8 +7,9 @@ import torch
 from torch import nn, Tensor
 
 from gatewise.nn.finite_scores import place_of
+from gatewise.nn.functional import recomputing
 from gatewise.nn.stacked_experts import Experts, ModuleExperts
-from gatewise.nn.token_router import AbstractRouter, recomputing, Routing
+from gatewise.nn.token_router import AbstractRouter, Routing
 
 
 class MoELayer(nn.Module):

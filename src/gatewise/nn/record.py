@@ -65,6 +65,8 @@ class Recording:
 def record(layer: MoELayer) -> Iterator[Recording]:
     """Record every call of the layer within the block, wherever in a model it stands, on the CPU.
 
+    A compiled model runs eagerly within the block, as it would not see the recording otherwise.
+
     >>> from gatewise.nn import preset
     >>> layer = preset("mixtral", d=8, hidden=4)
     >>> with record(layer) as recording:
@@ -80,16 +82,16 @@ def record(layer: MoELayer) -> Iterator[Recording]:
         indices, weights, scores = (part.detach().cpu() for part in (parts.indices, parts.weights, parts.scores))
         recording.routings.append(Routing(indices, weights, {}, scores))
 
-    handle = layer.router.register_forward_hook(keep)
-    try:
+    with _hooked(layer, keep):
         yield recording
-    finally:
-        handle.remove()
 
 
 @contextmanager
 def only_expert(layer: MoELayer, m: int) -> Iterator[None]:
-    """Within the block expert m alone serves every token, with the sum of its weights, or one if it had none."""
+    """Within the block expert m alone serves every token, with the sum of its weights, or one if it had none.
+
+    A compiled model runs eagerly within the block.
+    """
     _check_layer(layer)
     as_count(m, "m", low=0, high=layer.n_experts - 1)
 
@@ -99,9 +101,17 @@ def only_expert(layer: MoELayer, m: int) -> Iterator[None]:
         total = torch.where((routing.indices >= 0).any(1, keepdim=True), total, 1.0)
         return Routing(torch.full_like(routing.indices[:, :1], m), total, routing.losses, routing.scores)
 
-    handle = layer.router.register_forward_hook(force)
-    try:
+    with _hooked(layer, force):
         yield
+
+
+@contextmanager
+def _hooked(layer: MoELayer, hook: Callable[..., Any]) -> Iterator[None]:
+    """A hook after the router; compiled code, which does not know it, is left aside meanwhile."""
+    handle = layer.router.register_forward_hook(hook)
+    try:
+        with torch.compiler.set_stance("force_eager"):
+            yield
     finally:
         handle.remove()
 
@@ -119,6 +129,9 @@ def expert_losses(layer: MoELayer, losses: Callable[[], Tensor]) -> Floats:
 
     ``losses()`` runs the model that holds the layer and returns one loss a token, (n,). It is called once for each
     expert, and must be the same function each time: evaluation mode, no dropout.
+
+    The expert serves all tokens of the call. Where tokens see each other, as in a language model, the losses of a
+    token are thus those of another context, too; `xray` has the exact ones of single tokens.
     """
     columns = []
     for m in range(layer.n_experts):

@@ -7,6 +7,7 @@ from torch import nn, Tensor
 from torch.nn.functional import linear, softplus
 
 from gatewise.nn.router_scores import raised, Scores
+from gatewise.nn.transport import TransportScores
 
 
 class NoisyDraw(NamedTuple):
@@ -61,7 +62,7 @@ class JitteredScores(nn.Module):
         return scores
 
 
-ScoreModule = Scores | NoisyScores | JitteredScores
+ScoreModule = Scores | NoisyScores | JitteredScores | TransportScores
 
 
 def plain_scores(scores: nn.Module) -> nn.Module:

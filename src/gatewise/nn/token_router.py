@@ -14,9 +14,10 @@ from gatewise.nn.bias_balancing import BiasBalancing
 from gatewise.nn.capacity import Capacity
 from gatewise.nn.choice import Dense, GroupLimitedTopK, Selection, Threshold
 from gatewise.nn.finite_scores import FiniteWatch, place_of
-from gatewise.nn.functional import dense_weights, masked
+from gatewise.nn.functional import dense_weights, masked, recomputing
 from gatewise.nn.score_noise import NoisyDraw, NoisyScores, ScoreModule
 from gatewise.nn.thinning import RandomSecond
+from gatewise.nn.transport import TransportScores
 from gatewise.nn.weighting import Normalized, Weighting
 
 
@@ -120,7 +121,8 @@ class Router(AbstractRouter):
         if isinstance(self.scores, NoisyScores) and self.training:
             draw = self.scores.draw(batch.tokens)
             return self.assign(draw.noisy, batch.mask, batch.n_sequences, draw)
-        return self.assign(self.scores(batch.tokens), batch.mask, batch.n_sequences)
+        rest = (batch.mask,) if isinstance(self.scores, TransportScores) else ()
+        return self.assign(self.scores(batch.tokens, *rest), batch.mask, batch.n_sequences)
 
     def assign(
         self, scores: Tensor, mask: Tensor | None = None, n_sequences: int = 1, draw: NoisyDraw | None = None
@@ -174,11 +176,6 @@ class Router(AbstractRouter):
     def extra_repr(self) -> str:
         parts = [self.selection, self.weighting, *self.losses, self.thinning, self.capacity]
         return ", ".join(repr(part) for part in parts if part is not None)
-
-
-def recomputing() -> bool:
-    """Whether a backward pass is under way, in which checkpointing calls modules a second time."""
-    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def _check(router: Router) -> None:

@@ -59,6 +59,9 @@ class Candidate:
         return f", {self.trees} trees" if self.trees else ""
 
 
+CONVEX = Candidate("stack", "convex")
+
+
 def candidate_list(
     experts: Sequence[str],
     gates: Mapping[str, Sequence[int | None]],
@@ -76,7 +79,7 @@ def candidate_list(
     """
     plain = [
         *(Candidate("single", name) for name in experts),
-        Candidate("stack", "convex"),
+        CONVEX,
         Candidate("stack", "mean"),
     ]
     dense = list(product([name for name, ks in gates.items() if None in ks], spreads))
@@ -100,3 +103,11 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     counts = Counter(c.family for c in candidates)
     total = sum(PRIOR[family] for family in counts)
     return np.log([PRIOR[c.family] / (total * counts[c.family]) for c in candidates])
+
+
+def by_family(candidates: Sequence[Candidate]) -> dict[Family, tuple[Candidate, ...]]:
+    """The candidates of every family, in their order; Top-K gates are fitted with the softmax gates."""
+    families: dict[Family, list[Candidate]] = {}
+    for c in candidates:
+        families.setdefault("softmax" if c.family == "top-k" else c.family, []).append(c)
+    return {family: tuple(members) for family, members in families.items()}

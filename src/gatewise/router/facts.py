@@ -40,7 +40,7 @@ def plain_facts(model: Any) -> dict[str, Any]:
                 for row in regions
             ],
             "fidelity": regions.fidelity,
-            "held_out_errors": list(model.history_),
+            "held_out_errors": [stage.error for stage in model.history_],
         }
     )
     return facts

@@ -1,4 +1,4 @@
-"""A learned router: the fitted list of candidates, their shares, the verdict and the regions."""
+"""A learned router: what it takes for a forecast, the fitted list and its shares, and how sure a prediction is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,19 +7,151 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Booleans, Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, log_prior
-from gatewise.router.expert_regions import region_table, RegionTable
-from gatewise.router.fitted_list import FittedList
-from gatewise.router.guard import ForecastGuard
-from gatewise.router.learning import continue_mixing, gate_features, Mixing, RouterFit
-from gatewise.router.members import ListRows
-from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, Verdict
+from gatewise.router.learning import continue_mixing, Mixing, RouterFit
+from gatewise.router.members import FittedList, gate_features, ListRows
+from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, region_table, RegionTable, Verdict
+from gatewise.stats import weighted_quantile
 
 NEGLIGIBLE = 1e-3  # the total share of the candidates that are left out of a prediction, at most
+FAR = 2.0  # times the largest held-out distance of a forecast from the other experts: farther is far
+COVERED = 0.9
+QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
+REMEMBERED = 100  # rows that the scale of predictions remembers when rows are added later
+LARGEST_RATIO = 9.0  # of a squared residual to its expected size: a larger one counts as this
+
+
+@dataclass(frozen=True, eq=False)
+class ForecastGuard:
+    """Sets forecasts aside for a row, and puts the median of the other experts' forecasts in their place.
+
+    A forecast is set aside if it lies outside of [low - width, high + width], where [low, high] is the range of the
+    expert's held-out forecasts, width its length, and if its distance from the median of the other experts exceeds
+    ``far``, twice the largest such distance on held-out rows. Held-out forecasts that are off the range of the
+    response by more than its length do not count towards these ranges and distances, so an expert that diverges
+    is set aside wherever it does.
+    """
+
+    low: Floats  # (M,)
+    high: Floats  # (M,)
+    far: Floats  # (M,)
+
+    @classmethod
+    def fit(cls, F: Floats, y: Floats) -> Self:
+        """Learn the ranges from held-out forecasts F (n, M) and responses y (n,).
+
+        >>> F = np.array([[0.0, 0.1, 0.2], [1.0, 1.1, 1e9], [2.0, 2.1, 2.2]])
+        >>> guard = ForecastGuard.fit(F, np.array([0.0, 1.0, 2.0]))
+        >>> guard.apply(F)[0][1]
+        array([1.  , 1.1 , 1.05])
+        """
+        least, most = float(y.min()), float(y.max())
+        room = most - least
+        plausible = (least - room <= F) & (most + room >= F)
+        inside = np.where(plausible, F, np.nan)
+        known = plausible.any(axis=0)
+        low, high = np.full(F.shape[1], least), np.full(F.shape[1], most)
+        low[known], high[known] = np.nanmin(inside[:, known], axis=0), np.nanmax(inside[:, known], axis=0)
+        width = np.where(high > low, high - low, room)
+        apart = np.abs(inside - _others_median(inside))
+        far = FAR * np.nanmax(np.where(np.isnan(apart), 0.0, apart), axis=0)
+        return cls(low - width, high + width, far)
+
+    @classmethod
+    def open(cls, n_experts: int) -> Self:
+        """A guard that lets every forecast pass."""
+        wide = np.full(n_experts, np.inf)
+        return cls(-wide, wide, wide)
+
+    def doubts(self, m: int, forecasts: Floats) -> Booleans:
+        """Which forecasts (n,) of expert m lie outside of its range, (n,): only these may be set aside."""
+        return np.asarray((self.low[m] > forecasts) | (self.high[m] < forecasts))
+
+    def apply(self, F: Floats) -> tuple[Floats, Booleans]:
+        """Forecasts F (n, M) with those replaced that are set aside, and where that was, (n, M)."""
+        aside = (self.low > F) | (self.high < F)
+        rows = np.flatnonzero(aside.any(axis=1))
+        if not rows.size:
+            return F, aside
+        part = F[rows]
+        others = _others_median(np.where(aside[rows], np.nan, part))
+        alone = np.isnan(others)  # no other expert is within its range: the forecast is cut to its own
+        aside[rows] &= alone | (np.abs(part - others) > self.far)
+        kept = np.where(alone, np.clip(part, self.low, self.high), others)
+        out = F.copy()
+        out[rows] = np.where(aside[rows], kept, part)
+        return out, aside
+
+
+def _others_median(F: Floats) -> Floats:
+    """For every entry of F (n, M) the median of the row's other entries that are not NaN; NaN if there is none."""
+    M = F.shape[1]
+    out = np.full(F.shape, np.nan)
+    for m in range(M):
+        others = np.sort(np.delete(F, m, axis=1), axis=1)  # NaN comes last
+        count = (~np.isnan(others)).sum(axis=1)
+        rows = np.flatnonzero(count)
+        below, above = (count[rows] - 1) // 2, count[rows] // 2
+        out[rows, m] = 0.5 * (others[rows, below] + others[rows, above])
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionScale:
+    """The standard deviation of a response given its row, sd(x) = factor sqrt(noise + weight * disagreement(x)).
+
+    The disagreement of a row is the variance of the experts' forecasts under the row's gate weights. ``noise`` and
+    ``weight`` come from least squares of the squared held-out residuals on 1 and the disagreement; ``factor`` is such
+    that 90 % of the held-out residuals are at most 1.645 sd.
+    """
+
+    noise: float
+    weight: float
+    factor: float
+
+    @classmethod
+    def fit(cls, residuals: Floats, disagreement: Floats, sample_weight: Floats) -> Self:
+        """Calibrate on held-out residuals (n,) and the disagreement (n,) of the same rows."""
+        from scipy.optimize import nnls  # noqa: PLC0415 - slow to import
+
+        squares, root = residuals**2, np.sqrt(sample_weight)
+        cut = np.minimum(squares, np.quantile(squares, 0.99))  # a few huge errors must not decide noise and weight
+        unit = float(cut.mean()) or 1.0
+        typical = float(disagreement.mean()) or 1.0
+        design = np.column_stack([np.ones(len(cut)), disagreement / typical]) * root[:, None]
+        (constant, slope), _ = nnls(design, cut / unit * root)
+        noise, weight = max(constant, 0.05) * unit, slope * unit / typical
+        ratios = np.abs(residuals) / np.sqrt(noise + weight * disagreement)
+        level = min(1.0, COVERED * (1.0 + 1.0 / len(ratios)))
+        return cls(float(noise), float(weight), weighted_quantile(ratios, sample_weight, level) / QUANTILE)
+
+    def continued(self, residuals: Floats, disagreement: Floats) -> Self:
+        """The scale after more rows, in their order: the factor follows the size of the residuals slowly."""
+        ratios = np.minimum(np.square(residuals / self.sd(disagreement)), LARGEST_RATIO)
+        change = float(np.prod(1.0 + (ratios - 1.0) / REMEMBERED)) ** 0.5
+        return replace(self, factor=self.factor * change)
+
+    def sd(self, disagreement: Floats) -> Floats:
+        """The standard deviation at rows of this disagreement, (n,)."""
+        return np.asarray(self.factor * np.sqrt(self.noise + self.weight * disagreement))
+
+
+def disagreement(weights: Floats, F: Floats) -> Floats:
+    """The variance of the experts' forecasts F (n, M) under the weights (n, M), (n,)."""
+    mean = np.einsum("im,im->i", weights, F)
+    return np.asarray(np.einsum("im,im->i", weights, (F - mean[:, None]) ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class RowView:
+    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name."""
+
+    guard: ForecastGuard
+    maps: Mapping[str, GateFeatures]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +193,7 @@ class FittedRouter:
     def from_fit(
         cls,
         fit: RouterFit,
+        view: RowView,
         X: Any,
         inputs: GateInputs,
         names: Sequence[str],
@@ -73,19 +206,17 @@ class FittedRouter:
         ``signal`` (n,) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
         that many active experts, or one expert alone.
         """
-        seen = inputs.transform(X)[fit.rows]
-        forecasts = fit.final.forecasts(ListRows(seen, gate_features(fit.maps, seen, fit.F), fit.F))
         encoded = inputs.encode(_safe_indexing(X, fit.rows))
         shares = _shares_in_use(fit.final.candidates, fit.mixing.shares)
-        nearest = _nearest(forecasts, shares, fit.final.candidates)
+        nearest = _nearest(fit.compared, shares, fit.final.candidates)
         return cls(
             names=tuple(names),
             inputs=inputs,
-            guard=fit.guard,
-            maps=fit.maps,
+            guard=view.guard,
+            maps=view.maps,
             fitted=fit.final,
             mixing=fit.mixing,
-            single=_nearest(forecasts, shares, fit.final.candidates, single_k),
+            single=_nearest(fit.compared, shares, fit.final.candidates, single_k),
             verdict=_verdict(fit, shares, nearest, names, sample_weight, signal),
             regions=region_table(names, fit.weights, fit.loss.error(fit.F), encoded, inputs.names),
         )

@@ -1,44 +1,49 @@
 """From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import islice
 
 import numpy as np
 from scipy.special import softmax
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
-from gatewise.aggregation.weights import time_average
+from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
-from gatewise.gates.feature_maps import GateFeatures
-from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate, log_prior
-from gatewise.router.fitted_list import FittedList
-from gatewise.router.guard import ForecastGuard
-from gatewise.router.members import ListRows
+from gatewise.router.candidates import by_family, Candidate, CONVEX, log_prior
+from gatewise.router.members import (
+    FittedGroup,
+    FittedList,
+    ListRows,
+    ListTask,
+    PlainMembers,
+    SoftmaxMembers,
+)
 from gatewise.router.settings import MoESettings
+from gatewise.router.tree_members import SharedLearners, TreeGates
 
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
 TINY = 1e-300
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
+MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
 @dataclass(frozen=True, eq=False)
 class RouterSample:
-    """The data that a router learns from: gate inputs, loss and weights of n rows, and the held-out forecasts.
+    """The data that a router learns from: N held-out forecasts, and what the list sees of their rows.
 
-    The ``guard`` replaces forecasts that cannot be meant.
+    ``seen`` holds the N entries of ``held_out``. ``loss`` and ``sample_weight`` (n,) are those of the n rows.
     """
 
-    inputs: Inputs
+    seen: ListRows
+    held_out: HeldOut
     loss: Loss
     sample_weight: Floats
-    held_out: HeldOut
-    guard: ForecastGuard
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +69,10 @@ class RouterFit:
     the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
     learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
     ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without gates; and ``stack`` (N,), the
-    convex stack's. ``plain_shares`` (S,) are the shares of an aggregate without gates after all rows.
+    convex stack's. ``compared`` (n, S) are forecasts of the list ``final`` at some rows.
     """
 
     final: FittedList
-    maps: Mapping[str, GateFeatures]
-    guard: ForecastGuard
     mixing: Mixing
     rows: Indices
     loss: Loss
@@ -78,7 +81,7 @@ class RouterFit:
     forecasts: Floats
     plain: Floats
     stack: Floats
-    plain_shares: Floats
+    compared: Floats
 
     def signal(self) -> Floats:
         """What speaks for gates at every entry, (N,), as `gating_signal` says."""
@@ -93,70 +96,163 @@ def gating_signal(loss: Loss, forecasts: Floats, plain: Floats) -> Floats:
     return np.asarray(-loss.slope(plain) * (forecasts - plain))
 
 
-def learn(
-    sample: RouterSample,
-    candidates: tuple[Candidate, ...],
-    maps: Mapping[str, GateFeatures],
-    settings: MoESettings,
-    seed: int,
-) -> RouterFit:
+def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> RouterFit:
     """Learn a router: fit the list on folds, aggregate its held-out forecasts by AFTER, fit the list on all rows.
 
-    ``maps`` are the fitted features of every gate by its name, ``seed`` draws the orders of the rows.
+    ``seed`` draws the orders of the rows.
     """
-    data = sample.held_out
-    F, loss = sample.guard.apply(data.F)[0], sample.loss.part(data.rows)
-    inputs = sample.inputs[data.rows]
-    seen = ListRows(inputs, gate_features(maps, inputs, F), F)
+    seen, data, prior = sample.seen, sample.held_out, log_prior(candidates)
+    F, loss = seen.F, sample.loss.part(data.rows)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
-
-    def fit_on(entries: Indices) -> FittedList:
-        return FittedList.fit(candidates, seen.part(entries), loss.part(entries), weight[entries], seed)
-
-    lists = [(fit_on(known), out) for known, out in _gate_splits(data, seed)]
-    used = np.concatenate([out for _, out in lists])
-    fold = np.repeat(np.arange(len(lists)), [len(out) for _, out in lists])
-    forecasts = np.concatenate([one.forecasts(seen.part(out)) for one, out in lists])
-    rows, prior, used_loss = data.rows[used], log_prior(candidates), loss.part(used)
+    splits = _gate_splits(data, weight, seed)
+    some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
+    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, [*splits, (np.arange(len(F)), some)], seed)
+    used = np.concatenate([out for _, out in splits])
+    fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
+    forecasts = np.concatenate([found for _, found in lists])
+    rows, used_loss = data.rows[used], loss.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
-    whole = ListForecasts(forecasts, used_loss, settings.rate * weight[used], orders)
+    whole = ListForecasts(forecasts, used_loss, weight[used], settings.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
-    shares = [(out, whole.shares(prior, kept)) for out, kept in parts]
-    no_gates = np.where([c.kind == "gate" for c in candidates], -np.inf, prior)
-    plain_shares = [(out, whole.shares(no_gates, kept)) for out, kept in parts]
+    priors = np.stack([prior, without_gates(prior, candidates)])
+    learned = [mix(whole, priors, kept) for _, kept in parts]
+    shares, plain_shares = (
+        [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in (0, 1)
+    )
+    (mixing,) = mix(whole, priors[:1])
     return RouterFit(
-        final=fit_on(np.arange(len(F))),
-        maps=maps,
-        guard=sample.guard,
-        mixing=mix(forecasts, used_loss, prior, whole.power, orders),
+        final=final,
+        mixing=mixing,
         rows=rows,
         loss=used_loss,
         F=F[used],
-        weights=_held_out_weights(shares, lists, fold, seen.part(used)),
+        weights=_held_out_weights(shares, [one for one, _ in lists], fold, seen.part(used)),
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
-        stack=forecasts[:, candidates.index(Candidate("stack", "convex"))],
-        plain_shares=whole.shares(no_gates, np.arange(len(used))),
+        stack=forecasts[:, candidates.index(CONVEX)],
+        compared=compared,
     )
 
 
-def mix(forecasts: Floats, loss: Loss, log_prior: Floats, power: Floats, orders: list[Indices]) -> Mixing:
-    """Aggregate forecasts (n, S) under the loss of their rows, in every one of the orders (`alg:scale_online`).
+def fresh_signals(
+    samples: Sequence[RouterSample], candidates: tuple[Candidate, ...], settings: MoESettings, seed: int
+) -> list[Floats]:
+    """What speaks for gates, as `gating_signal` says, at the fresh entries of every sample, in their order.
 
-    A candidate's scale, where the loss has one, is its root mean squared error on all rows. The log density of row i
-    is multiplied by power_i, the tempering rate times the sample weight. The shares are the weights averaged over the
-    second half of the rows of every order: in the first half they still are near the prior.
+    Fresh are the entries of the last fold, for which ``held_out.train`` has no rows. List and shares are learned from
+    the other entries of the same sample alone. All lists are fitted at once.
+    """
+    rows = np.concatenate([one.held_out.rows for one in samples])
+    loss, weight = samples[0].loss.part(rows), samples[0].sample_weight[rows]
+    start, splits, counts = 0, [], []
+    for one in samples:
+        data = one.held_out
+        folds = [(known + start, out + start) for known, out in _inner(data) if weight[known + start].any()]
+        own, fresh = (np.flatnonzero((data.fold < len(data.train)) == inner) + start for inner in (True, False))
+        splits += [*folds, (own, fresh)]
+        counts.append(len(folds))
+        start += len(data.rows)
+    found = iter(fit_lists(candidates, ListRows.join([one.seen for one in samples]), loss, weight, splits, seed))
+    prior, asked, signals = log_prior(candidates), iter(splits), []
+    for count in counts:
+        used = np.concatenate([out for _, out in islice(asked, count)])
+        forecasts = np.concatenate([forecasts for _, forecasts in islice(found, count)])
+        (_, fresh), (_, judged) = next(asked), next(found)
+        orders = _orders(None, len(used), settings.n_orders, seed)
+        whole = ListForecasts(forecasts, loss.part(used), weight[used], settings.rate, orders)
+        with_gates, plain = mix(whole, np.stack([prior, without_gates(prior, candidates)]))
+        signals.append(gating_signal(loss.part(fresh), judged @ with_gates.shares, judged @ plain.shares))
+    return signals
+
+
+def _inner(data: HeldOut) -> Iterator[tuple[Indices, Indices]]:
+    """The splits of the entries that are not fresh."""
+    for known, out in list(data.learners()):
+        yield known[data.fold[known] < len(data.train)], out
+
+
+def without_gates(log_prior: Floats, candidates: tuple[Candidate, ...]) -> Floats:
+    """The log prior (S,) of a list without its gates."""
+    return np.where([c.kind == "gate" for c in candidates], -np.inf, log_prior)
+
+
+def fit_lists(
+    candidates: tuple[Candidate, ...],
+    rows: ListRows,
+    loss: Loss,
+    weight: Floats,
+    splits: Sequence[tuple[Indices, Indices]],
+    seed: int,
+) -> list[tuple[FittedList, Floats]]:
+    """The list fitted to the first part of every split, and its forecasts (rows, S) of the second part.
+
+    Rows (n,) have the given weights. The parts may overlap.
+    """
+    weights = np.zeros((len(splits), len(weight)))
+    for number, (known, _) in enumerate(splits):
+        weights[number, known] = weight[known]
+    task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
+    groups: list[FittedGroup] = []
+    for family, members in by_family(candidates).items():
+        if family == "plain":
+            groups.append(PlainMembers.fit(members, task))
+        elif family == "tree":
+            groups.append(TreeGates.fit(members, task, seed))
+        elif family == "shared":
+            groups.append(SharedLearners.fit(members, task, seed))
+        else:
+            groups.append(SoftmaxMembers.fit(members, task))
+    lists = []
+    for common, *fits in zip(task.commons, *groups, strict=True):
+        fitted = FittedList(candidates, common, tuple(group for group, _ in fits))
+        lists.append((fitted, np.concatenate([forecasts for _, forecasts in fits], axis=1)))
+    return lists
+
+
+@dataclass(frozen=True, eq=False)
+class ListForecasts:
+    """Forecasts (N, S), the loss and the weights (N,) of their rows, the tempering, and the orders of the rows."""
+
+    forecasts: Floats
+    loss: Loss
+    sample_weight: Floats
+    rate: float
+    orders: list[Indices]
+
+
+def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -> list[Mixing]:
+    """Aggregate forecasts of S candidates in every one of the orders (`alg:scale_online`), for several priors (R, S).
+
+    Only the entries ``kept`` are used, if they are given. A candidate's scale, where the loss has one, is its root
+    mean squared error on all rows. The log density of row i is multiplied by its sample weight and by a power, the
+    tempering rate times `information`. The shares are the weights averaged over the second half of the rows of every
+    order: in the first half they still are near the prior. Without rows of positive weight they are the prior's.
 
     >>> from gatewise.losses import ResidualLoss
     >>> y = np.linspace(-1, 1, 50)
-    >>> found = mix(np.column_stack([y + 0.1, -y]), ResidualLoss(y), np.zeros(2), np.ones(50), [np.arange(50)])
+    >>> F = np.column_stack([y + 0.1, -y])
+    >>> found, = mix(ListForecasts(F, ResidualLoss(y), np.ones(50), 1.0, [np.arange(50)]), np.zeros((1, 2)))
     >>> found.shares.round(2)
     array([1., 0.])
     """
-    loss = loss.calibrated(forecasts, power)
-    log_density = power[:, None] * loss.log_density(forecasts)
-    shares, online = time_average(log_prior, log_density, forecasts, orders, skipped=len(forecasts) // 2)
-    return Mixing(shares, online, np.broadcast_to(loss.scale, shares.shape))
+    forecasts, loss, weight, orders = given.forecasts, given.loss, given.sample_weight, given.orders
+    if kept is not None:
+        place = np.full(len(forecasts), -1)
+        place[kept] = np.arange(len(kept))
+        orders = [place[order][place[order] >= 0] for order in orders]
+        forecasts, loss, weight = forecasts[kept], loss.part(kept), weight[kept]
+    if not weight.any():
+        nothing = np.ones(forecasts.shape[1])
+        return [Mixing(softmax(prior), np.full(len(forecasts), np.nan), nothing) for prior in log_priors]
+    loss = loss.calibrated(forecasts, weight)
+    log_density = weight[:, None] * loss.log_density(forecasts)
+    scale = np.broadcast_to(loss.scale, forecasts.shape[1])
+    found = []
+    for prior in log_priors:
+        tempered = (given.rate * information(log_density, prior)) * log_density
+        averages = time_average(prior, tempered, forecasts, orders, skipped=len(forecasts) // 2)
+        found.append(Mixing(*averages, scale))
+    return found
 
 
 def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: Loss, weight: Floats) -> Mixing:
@@ -183,33 +279,9 @@ def _followed(scale: Floats, errors: Floats, part: float) -> Floats:
     return np.asarray(np.sqrt((1.0 - part) * squares + part * np.minimum(errors, MEMORY * squares)))
 
 
-@dataclass(frozen=True, eq=False)
-class ListForecasts:
-    """Forecasts (N, S), the loss of their rows, the power (N,) of each row's density, and the orders of the rows."""
-
-    forecasts: Floats
-    loss: Loss
-    power: Floats
-    orders: list[Indices]
-
-    def shares(self, log_prior: Floats, kept: Indices) -> Floats:
-        """The shares (S,) after AFTER on the entries ``kept`` only; the prior weights if ``kept`` is empty."""
-        if len(kept) == 0 or not self.power[kept].any():
-            return np.asarray(softmax(log_prior))
-        place = np.full(len(self.forecasts), -1)
-        place[kept] = np.arange(len(kept))
-        orders = [place[order][place[order] >= 0] for order in self.orders]
-        return mix(self.forecasts[kept], self.loss.part(kept), log_prior, self.power[kept], orders).shares
-
-
-def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
-    """The features (n, p) of every gate by its name, from the inputs of n rows and the forecasts F (n, M)."""
-    return {name: one.features(inputs, F) for name, one in maps.items()}
-
-
 def _held_out_weights(
     shares: list[tuple[Indices, Floats]],
-    lists: list[tuple[FittedList, Indices]],
+    lists: list[FittedList],
     fold: Indices,
     seen: ListRows,
 ) -> Floats:
@@ -221,17 +293,19 @@ def _held_out_weights(
     for entries, share in shares:
         for number in np.unique(fold[entries]):
             here = entries[fold[entries] == number]
-            weights[here] = lists[number][0].mean_weights(share, seen.part(here))
+            weights[here] = lists[number].mean_weights(share, seen.part(here))
     return weights
 
 
-def _gate_splits(data: HeldOut, seed: int) -> list[tuple[Indices, Indices]]:
+def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
     """Pairs of entries, those to fit the list on and those to predict.
 
-    Splits with fewer than LEAST_ROWS entries to fit on are left out. If no split remains, as with one held-out part
-    or with experts that were fitted before, the entries are divided at random into PARTS parts.
+    Splits with fewer than LEAST_ROWS entries of positive weight (N,) to fit on are left out. If no split remains, as
+    with one held-out part, the entries are divided at random into PARTS parts.
     """
-    splits = [(known, out) for known, out in data.learners() if len(known) >= LEAST_ROWS and len(out)]
+    splits = [
+        (known, out) for known, out in data.learners() if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)
+    ]
     if splits:
         return _merged(splits)
     part = np.random.default_rng(seed).permutation(len(data.rows)) % min(PARTS, len(data.rows))

@@ -1,10 +1,10 @@
-"""The members of the list that are fitted without trees: constant weights, and softmax gates.
+"""The list fitted on a sample of rows, and its members without trees: constant weights, and softmax gates.
 
-A group of members is fitted at once. Member s of it predicts sum_m g_sm(x) f_m(x) + h_s(x): weights on the simplex,
-and a shared part, which is zero for most members.
+A group of members is fitted at once, for all samples. Member s of it predicts sum_m g_sm(x) f_m(x) + h_s(x): weights
+on the simplex, and a shared part, which is zero for most members.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -13,10 +13,11 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import Floats, Indices
+from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate
-from gatewise.solvers.softmax_path import gate_paths, GatePath, PathRequest, stack_weights
+from gatewise.router.candidates import Candidate, CONVEX
+from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
@@ -43,25 +44,37 @@ class ListRows:
         features = {name: columns[entries] for name, columns in self.features.items()}
         return ListRows(self.inputs[entries], features, self.F[entries])
 
+    @classmethod
+    def join(cls, parts: Sequence[Self]) -> Self:
+        """Rows one after the other; where a part has fewer features of a gate, columns of zeros are added."""
+        features = {}
+        for name in parts[0].features:
+            blocks = [part.features[name] for part in parts]
+            width = max(block.shape[1] for block in blocks)
+            features[name] = np.concatenate([np.pad(b, ((0, 0), (0, width - b.shape[1]))) for b in blocks])
+        inputs = Inputs.join([part.inputs for part in parts])
+        return cls(inputs, features, np.concatenate([part.F for part in parts]))
+
+
+def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
+    """The features (n, p) of every gate by its name, from the inputs of n rows and the forecasts F (n, M)."""
+    return {name: one.features(inputs, F) for name, one in maps.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class CommonFit:
-    """What all members of one list share: the convex stack, and the centre and unit of the forecasts.
+    """What all members of one list share: the convex stack, the centre of the forecasts, and units.
 
     The ``reference`` is the weights that a gate has when all its scores are zero: the stack, mixed with a little of
-    the mean. The ``unit`` is the scale of the reference's residuals, the loss has that scale.
+    the mean. ``unit`` is the scale of the reference's residuals. ``origin`` and ``width`` are the centre and the size
+    of the columns that trees split, the same for all samples of the rows.
     """
 
     stack: Floats  # (M,)
-    center: Floats  # (M,)
     unit: float
-
-    @classmethod
-    def fit(cls, F: Floats, loss: Loss, sample_weight: Floats) -> tuple[Self, Loss]:
-        """From forecasts F (n, M), their loss and weights; also the loss with the scale of the reference."""
-        stack = stack_weights(F, loss, sample_weight)
-        loss = loss.calibrated(F @ mixed_with_mean(stack), sample_weight)
-        return cls(stack, np.average(F, axis=0, weights=sample_weight), float(loss.scale)), loss
+    center: Floats  # (M,)
+    origin: Floats  # (M,)
+    width: float
 
     @property
     def reference(self) -> Floats:
@@ -74,7 +87,33 @@ class CommonFit:
 
     def tree_columns(self, rows: ListRows) -> Floats:
         """The columns that a learner on inputs and forecasts splits: (n, p + M)."""
-        return np.column_stack([rows.inputs.for_trees, (rows.F - self.center) / self.unit])
+        return np.column_stack([rows.inputs.for_trees, (rows.F - self.origin) / self.width])
+
+
+@dataclass(frozen=True, eq=False)
+class ListTask:
+    """Rows with their loss, the samples of them that the list is fitted to, and what each of these fits shares."""
+
+    rows: ListRows
+    loss: Loss
+    samples: tuple[RowSample, ...]
+    commons: tuple[CommonFit, ...]
+
+    @classmethod
+    def prepare(cls, rows: ListRows, loss: Loss, weights: Floats, asked: list[Indices]) -> Self:
+        """The task of samples with the weights (k, n), each to predict the rows that it is asked for."""
+        F, ones = rows.F, np.ones(rows.F.shape[1])
+        stacks = stack_weights(F, loss, weights)
+        references = np.array([mixed_with_mean(stack) for stack in stacks])
+        scales = np.broadcast_to(loss.calibrated(F @ references.T, weights.T).scale, len(stacks)).tolist()
+        centers = weights @ F / weights.sum(axis=1, keepdims=True)
+        width = float(np.sqrt(np.average((F - centers[0]) ** 2, axis=0, weights=weights[0]).mean())) or 1.0
+        samples, commons = [], []
+        for j, scale in enumerate(scales):
+            linear = np.append(0.0, centers[j]), np.append(scale, ones)
+            samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear))
+            commons.append(CommonFit(stacks[j], scale, centers[j], centers[0], width))
+        return cls(rows, loss, tuple(samples), tuple(commons))
 
 
 def mixed_with_mean(stack: Floats) -> Floats:
@@ -104,6 +143,54 @@ class FittedMembers(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
+class FittedList:
+    """All candidates fitted on one sample of rows.
+
+    Candidate s predicts sum_m g_sm(x) f_m(x) + h_s(x), with weights on the simplex and a shared part. The candidates
+    are those of the ``groups``, one after the other.
+    """
+
+    candidates: tuple[Candidate, ...]
+    common: CommonFit
+    groups: tuple[FittedMembers, ...]
+
+    @property
+    def stack(self) -> Floats:
+        """The weights of the convex stack, (M,)."""
+        return self.common.stack
+
+    def mean_weights(self, shares: Floats, rows: ListRows) -> Floats:
+        """The gate sum_s share_s g_s at n rows, (n, M), without an array of all gates."""
+        total = np.zeros((len(rows), len(self.stack)))
+        for group, part in self._with_parts(shares):
+            group.add_weights(part, rows, total)
+        return total
+
+    def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
+        """What is added to the mixture by these shares, by the name of the part, (n,) each."""
+        total: dict[str, Floats] = {}
+        for group, part in self._with_parts(shares):
+            for name, values in group.shared_parts(part, rows).items():
+                total[name] = total[name] + values if name in total else values
+        return total
+
+    def forecasts(self, rows: ListRows) -> Floats:
+        """The prediction of every candidate, (n, S)."""
+        return np.concatenate([group.forecasts(rows) for group in self.groups], axis=1)
+
+    def _with_parts(self, shares: Floats) -> list[tuple[FittedMembers, Floats]]:
+        """The groups that have a share, each with the shares of its candidates."""
+        sizes = np.cumsum([len(group.candidates) for group in self.groups])[:-1]
+        parts = np.split(shares, sizes)
+        return [(group, part) for group, part in zip(self.groups, parts, strict=True) if part.any()]
+
+
+FittedGroup = list[
+    tuple[FittedMembers, Floats]
+]  # a group fitted to every sample, and forecasts of the rows asked for
+
+
+@dataclass(frozen=True, eq=False)
 class PlainMembers:
     """Constant weights (S, M), some with a linear correction (S, 1 + M) that is added."""
 
@@ -113,26 +200,25 @@ class PlainMembers:
     correction: Floats
 
     @classmethod
-    def fit(
-        cls, candidates: tuple[Candidate, ...], common: CommonFit, rows: ListRows, loss: Loss, sample_weight: Floats
-    ) -> Self:
+    def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
         """Fit the corrections; the weights are those of single experts, of the mean, and of stacks."""
-        M = len(common.stack)
+        F, M = task.rows.F, task.rows.F.shape[1]
         corrected = [s for s, c in enumerate(candidates) if c.corrected]
-        still = np.zeros((len(rows), 0))  # a gate without features stays at the reference
-        linear = common.linear_columns(rows.F)
-        requests = [PathRequest(still, (1.0,), linear, candidates[s].spread) for s in corrected]
-        paths = gate_paths(requests, rows.F, loss, common.reference, sample_weight)
-        correction = np.zeros((len(candidates), M + 1))
-        for s, path in zip(corrected, paths, strict=True):
-            correction[s] = path.linear[0]
-        singles = iter(np.eye(M))
-        constants = {"convex": common.stack, "mean": np.full(M, 1.0 / M)}
-        weights = [
-            next(singles) if c.kind == "single" else common.reference if c.corrected else constants[c.name]
-            for c in candidates
-        ]
-        return cls(candidates, common, np.stack(weights), correction)
+        still = np.zeros((len(F), 0))  # a gate without features stays at the reference
+        linear = np.column_stack([np.ones(len(F)), F])
+        ridge = PathRequest(still, np.ones(len(corrected)), linear, [candidates[s].spread for s in corrected])
+        fits = sample_paths([ridge], F, task.loss, task.samples) if corrected else [[] for _ in task.samples]
+        groups: FittedGroup = []
+        for common, sample, paths in zip(task.commons, task.samples, fits, strict=True):
+            weights, correction = np.full((len(candidates), M), 1.0 / M), np.zeros((len(candidates), M + 1))
+            weights[[c.kind == "single" for c in candidates]] = np.eye(M)
+            weights[[c == CONVEX for c in candidates]] = common.stack
+            weights[corrected] = sample.reference
+            forecasts = F[sample.asked] @ weights.T
+            for one in paths:
+                correction[corrected], forecasts[:, corrected] = one.path.linear, one.mixtures[:, 0].T
+            groups.append((cls(candidates, common, weights, correction), forecasts))
+        return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:  # noqa: ARG002 - constant in x
         total += shares @ self.weights
@@ -165,19 +251,29 @@ class SoftmaxMembers:
     spreads: tuple[float, ...]
 
     @classmethod
-    def fit(
-        cls, candidates: tuple[Candidate, ...], common: CommonFit, rows: ListRows, loss: Loss, sample_weight: Floats
-    ) -> Self:
+    def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
         """Fit every gate along its path."""
-        spreads = tuple(sorted({c.spread for c in candidates}))
+        F, spreads = task.rows.F, tuple(sorted({c.spread for c in candidates}))
         gates = list({(c.name, c.corrected): None for c in candidates})
-        linear = common.linear_columns(rows.F)
+        ks: dict[tuple[str, bool], list[int]] = {gate: [] for gate in gates}
+        for c in candidates:
+            if c.k is not None and c.k not in ks[c.name, False]:
+                ks[c.name, False].append(c.k)
+        linear = np.column_stack([np.ones(len(F)), F])
         requests = [
-            PathRequest(rows.features[name], spreads, linear if corrected else None, GATE_SPREAD)
-            for name, corrected in gates
+            PathRequest(task.rows.features[name], spreads, linear if on else None, GATE_SPREAD, ks[name, on])
+            for name, on in gates
         ]
-        found = gate_paths(requests, rows.F, loss, common.reference, sample_weight)
-        return cls(candidates, common, dict(zip(gates, found, strict=True)), spreads)
+        places = [
+            (gates.index((c.name, c.corrected)), spreads.index(c.spread), c.k and 1 + ks[c.name, False].index(c.k))
+            for c in candidates
+        ]
+        groups: FittedGroup = []
+        for common, found in zip(task.commons, sample_paths(requests, F, task.loss, task.samples), strict=True):
+            paths = dict(zip(gates, (one.path for one in found), strict=True))
+            columns = [found[gate].mixtures[place, k or 0] for gate, place, k in places]
+            groups.append((cls(candidates, common, paths, spreads), np.stack(columns, axis=1)))
+        return groups
 
     def __getstate__(self) -> dict[str, Any]:
         """The paths as a list of pairs: a model file holds no mapping whose keys are not text."""

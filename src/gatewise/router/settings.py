@@ -34,9 +34,10 @@ class MoESettings:
         The largest number of times that each routed expert is refitted with its gate weights as sample weights; the
         refits stop when the held-out error no longer falls.
     rate
-        The tempering: the power of the likelihood in the aggregation. 1 is AFTER itself. The held-out losses depend
-        on each other, because rows of one fold share the fitted experts and candidates, and so carry less information
-        than as many independent ones; a small power also averages over more of the candidates that are nearly equal.
+        The tempering: the likelihood in the aggregation is taken to the power ``rate`` times `information`, a number
+        up to 1 that falls where errors have heavy tails or depend on each other. The held-out losses of rows that
+        share the fitted experts carry less information than as many independent ones; a small power also averages
+        over more of the candidates that are nearly equal. AFTER itself has the power 1.
     noise
         The error density of the aggregation, as `gatewise.noise.as_noise` takes it.
     """
@@ -49,7 +50,7 @@ class MoESettings:
     correct: bool = True
     learners: tuple[str, ...] = ("forest", "boosted")
     specialize: int = 0
-    rate: float = 0.05
+    rate: float = 0.1
     noise: Any = "gaussian"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
@@ -12,11 +12,12 @@ from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
+from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
 from gatewise.losses import ResidualLoss
-from gatewise.router.candidates import candidate_list
-from gatewise.router.guard import ForecastGuard
-from gatewise.router.learning import gate_features, gating_signal, learn, RouterFit, RouterSample
-from gatewise.router.members import ListRows
+from gatewise.router.candidates import Candidate, candidate_list
+from gatewise.router.fitted_router import ForecastGuard, RowView
+from gatewise.router.learning import fresh_signals, learn, PARTS, RouterFit, RouterSample
+from gatewise.router.members import gate_features, ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 
@@ -46,42 +47,68 @@ class TrainingTask:
     seed: int
 
 
+class TrainingStage(NamedTuple):
+    """A stage that was tried: its mean held-out error and, with ``specialize``, the test of specialization there."""
+
+    error: float
+    specialization: HistoryStep | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists the held-out error of every stage that was tried, in order. ``signal`` (n,) is what
+    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n,) is what
     speaks for gates at every row, 0 where that was not asked.
     """
 
     routed: list[Any]
     shared: list[Any]
     fit: RouterFit
+    view: RowView
     in_time: bool
     always: Floats
     error: float
-    history: tuple[float, ...] = field(default=())
+    history: tuple[TrainingStage, ...] = field(default=())
     signal: Floats = field(default_factory=lambda: np.zeros(0))
 
 
-def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> RouterFit:
+def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
     """Learn the router from the routed experts' held-out forecasts of a target (n,)."""
-    names = [name for name, _ in task.routed.experts]
-    settings = task.settings
-    chosen = task.gates if len(names) > 1 else {}
-    gates = {name: gate for name, gate in chosen.items() if gate is not TreeGate}  # trees are boosted, on no features
-    trees = tree_gates() if len(gates) < len(chosen) and None in task.ks else []
-    guard = ForecastGuard.fit(held_out.F, target[held_out.rows])
-    seen, F = task.inputs[held_out.rows], guard.apply(held_out.F)[0]
-    maps = {name: gate.feature_map.fit(gate, seen, F, task.seed) for name, gate in gates.items()}
+    candidates = _candidates(task)
+    sample, view = _prepare(task, held_out, target, np.arange(len(held_out.rows)))
+    return learn(sample, candidates, task.settings, task.seed), view
+
+
+def _candidates(task: TrainingTask) -> tuple[Candidate, ...]:
+    """The list: trees are boosted on no features, so a tree gate is not among the softmax gates."""
+    gates, settings = _softmax_gates(task), task.settings
     ks = {name: _active_counts(gate, task.ks) for name, gate in gates.items()}
+    trees: list[Candidate] = []
     if None in task.ks:
+        trees = tree_gates() if TreeGate in task.gates.values() and len(task.routed.experts) > 1 else []
         trees += shared_learners(settings.learners)
-    candidates = candidate_list(names, ks, settings.spreads, settings.correct, trees)
-    loss = ResidualLoss(target, settings.density)
-    sample = RouterSample(task.inputs, loss, task.sample_weight, held_out, guard)
-    return learn(sample, candidates, maps, settings, task.seed)
+    return candidate_list(task.routed.names, ks, settings.spreads, settings.correct, trees)
+
+
+def _softmax_gates(task: TrainingTask) -> dict[str, GateChoice]:
+    gates = task.gates if len(task.routed.experts) > 1 else {}
+    return {name: gate for name, gate in gates.items() if gate is not TreeGate}
+
+
+def _prepare(task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices) -> tuple[RouterSample, RowView]:
+    """The sample, and the view of its rows, which is learned from the entries ``known``."""
+    inputs = task.inputs[held_out.rows]
+    guard = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]])
+    F, _ = guard.apply(held_out.F)
+    seen = inputs if len(known) == len(F) else inputs[known]
+    maps = {
+        name: gate.feature_map.fit(gate, seen, F[known], task.seed) for name, gate in _softmax_gates(task).items()
+    }
+    rows = ListRows(inputs, gate_features(maps, inputs, F), F)
+    loss = ResidualLoss(target, task.settings.density)
+    return RouterSample(rows, held_out, loss, task.sample_weight), RowView(guard, maps)
 
 
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:
@@ -125,11 +152,11 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     if task.shared.experts:
         always = task.shared.total(task.X)
     F = task.routed.predict(task.X)
-    rows = np.arange(n)
-    fit = route(task, HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),)), task.y - always)
+    fit, view = route(task, _in_parts(F, task.seed), task.y - always)
     error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
-    return Trained(experts, shared, fit, False, always, error, (error,), _by_row(fit.rows, fit.signal(), n))
+    stage = TrainingStage(error)
+    return Trained(experts, shared, fit, view, False, always, error, (stage,), _by_row(fit.rows, fit.signal(), n))
 
 
 def _signal(task: TrainingTask, trained: Trained) -> Floats:
@@ -143,23 +170,34 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     n, fit = len(task.y), trained.fit
     if trained.in_time or len(task.routed.experts) < 2:
         return _by_row(fit.rows, fit.signal(), n)
-    signal = np.zeros(n)
     target = task.y - trained.always
     folds = _test_folds(task)
     half = len(folds) // 2
-    for own, other in ((folds[:half], folds[half:]), (folds[half:], folds[:half])):
-        known, judged = np.concatenate(own), np.concatenate(other)
-        splits = [(np.setdiff1d(known, fold), fold) for fold in own]
-        held = task.routed.hold_out(task.X, target, [*splits, (known, judged)])
-        inner = held.fold < len(splits)
-        part = HeldOut(held.rows[inner], held.fold[inner], held.F[inner], held.train[:-1])
-        learned = route(task, part, target)
-        F = learned.guard.apply(held.F[~inner])[0]
-        inputs = task.inputs[judged]
-        forecasts = learned.final.forecasts(ListRows(inputs, gate_features(learned.maps, inputs, F), F))
-        loss = ResidualLoss(target[judged], task.settings.density)
-        signal[judged] = gating_signal(loss, forecasts @ learned.mixing.shares, forecasts @ learned.plain_shares)
+    pairs = ((folds[:half], folds[half:]), (folds[half:], folds[:half]))
+    rows = [(np.concatenate(own), np.concatenate(other)) for own, other in pairs]
+    held = [
+        task.routed.hold_out(task.X, target, [*((np.setdiff1d(known, fold), fold) for fold in own), (known, judged)])
+        for (own, _), (known, judged) in zip(pairs, rows, strict=True)
+    ]
+    samples = [
+        _prepare(task, replace(one, train=one.train[:-1]), target, np.flatnonzero(one.fold < len(one.train) - 1))[0]
+        for one in held
+    ]
+    signal = np.zeros(n)
+    for (_, judged), values in zip(
+        rows, fresh_signals(samples, _candidates(task), task.settings, task.seed), strict=True
+    ):
+        signal[judged] = values
     return signal
+
+
+def _in_parts(F: Floats, seed: int) -> HeldOut:
+    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts."""
+    n = len(F)
+    part = np.sort(np.arange(n) % min(PARTS, n))
+    rows = np.random.default_rng(seed).permutation(n)
+    train = tuple(np.sort(rows[part != number]) for number in range(part[-1] + 1))
+    return HeldOut(rows, part, F[rows], train)
 
 
 def _test_folds(task: TrainingTask) -> list[Indices]:
@@ -196,9 +234,18 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
         always[held.rows] = held.F.sum(axis=1)
     pool = task.routed if weights is None else _weighted(task, weights)
     routed, held = pool.fit(task.X, task.y - always, task.splits)
-    fit = route(task, held, task.y - always)
+    fit, view = route(task, held, task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
-    return Trained(routed, shared, fit, held.in_time, always, error, (error,))
+    stage = TrainingStage(error, _specialization(task, fit))
+    return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))
+
+
+def _specialization(task: TrainingTask, fit: RouterFit) -> HistoryStep | None:
+    """The test of specialization on out-of-fold losses and gate weights, if ``specialize`` asks for it."""
+    n, n_experts = fit.F.shape
+    if task.settings.specialize == 0 or n_experts < 2 or n < 4:
+        return None
+    return SpecializationHistory(seed=task.seed).add(fit.loss.error(fit.F), fit.weights)
 
 
 def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
@@ -210,7 +257,7 @@ def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
 
 def _compare(old: Trained, new: Trained) -> tuple[bool, Trained]:
     """Whether the new round lowers the held-out error by more than WORTH, and the round to keep."""
-    history = (*old.history, new.error)
+    history = (*old.history, *new.history)
     better = new.error < (1.0 - WORTH) * old.error
     return better, replace(new if better else old, history=history)
 

@@ -2,22 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import Floats, Indices
-from gatewise.losses import Loss, ResidualLoss
+from gatewise.arrays import Floats
+from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import Candidate
-from gatewise.router.members import CommonFit, ListRows
-from gatewise.solvers.boosting import boost, Boosting, BoostingProblem
+from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
+from gatewise.solvers.boosting import boost, Boosted, Boosting, BoostingProblem, forests
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 SHARED_DEPTH, SHARED_SHRINKAGE, SHARED_ROUNDS = 4, 0.1, (15, 60)
-N_TREES, LEAST_LEAF = 100, 3  # of a forest
-MOST_FOREST_ROWS = 50_000
+LEAST_LEAF = 3  # rows in a leaf of a forest, at least
 
 
 def tree_gates() -> list[Candidate]:
@@ -43,40 +41,44 @@ class TreeGates:
     trees: Mapping[str, kernels.Trees]
 
     @classmethod
-    def fit(
-        cls,
-        candidates: tuple[Candidate, ...],
-        common: CommonFit,
-        rows: ListRows,
-        loss: Loss,
-        sample_weight: Floats,
-        seed: int,
-    ) -> Self:
+    def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Boost the scores of every gate."""
-        problem = BoostingProblem(rows.inputs.for_trees, rows.F, loss, common.reference, sample_weight)
-        most = {
-            depth: max(c.trees for c in candidates if c.depth == depth) for depth in {c.depth for c in candidates}
+        rows = task.rows
+        problem = BoostingProblem(rows.inputs.for_trees, rows.F, task.loss)
+        rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
+        found = {
+            depth: boost(problem, task.samples, "scores", Boosting(depth, GATE_SHRINKAGE, rounds[depth]), seed)
+            for depth in sorted(rounds)
         }
-        plans = {depth: Boosting(depth, GATE_SHRINKAGE, rounds) for depth, rounds in sorted(most.items())}
-        return cls(candidates, common, {str(d): boost(problem, "scores", plan, seed) for d, plan in plans.items()})
+        groups: FittedGroup = []
+        for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
+            offset, inside, F = np.log(sample.reference), rows.inputs.inside[sample.asked], rows.F[sample.asked]
+            columns = []
+            for c in candidates:
+                scores = found[c.depth][number].outputs[rounds[c.depth].index(c.trees)]
+                weights = softmax(offset + scores * inside[:, None], axis=1)
+                columns.append(np.einsum("im,im->i", weights, F))
+            trees = {str(depth): fits[number].trees for depth, fits in found.items()}
+            groups.append((cls(candidates, common, trees), np.stack(columns, axis=1)))
+        return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
+        columns, inside, offset = rows.inputs.for_trees, rows.inputs.inside[:, None], np.log(self.common.reference)
         for s in np.flatnonzero(shares).tolist():
-            total += shares[s] * self._weights(s, rows)
+            c = self.candidates[s]
+            scores = kernels.tree_sums(columns, self.trees[str(c.depth)], c.trees) * inside
+            total += shares[s] * softmax(offset + scores, axis=1)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:  # noqa: ARG002 - there is none
         return {}
 
     def forecasts(self, rows: ListRows) -> Floats:
-        columns = [np.einsum("im,im->i", self._weights(s, rows), rows.F) for s in range(len(self.candidates))]
-        return np.stack(columns, axis=1)
-
-    def _weights(self, s: int, rows: ListRows) -> Floats:
-        c = self.candidates[s]
-        scores = (
-            kernels.tree_sums(rows.inputs.for_trees, self.trees[str(c.depth)], c.trees) * rows.inputs.inside[:, None]
-        )
-        return np.asarray(softmax(np.log(self.common.reference) + scores, axis=1))
+        out = np.empty((len(rows), len(self.candidates)))
+        for s, alone in enumerate(np.eye(len(self.candidates))):
+            weights = np.zeros(rows.F.shape)
+            self.add_weights(alone, rows, weights)
+            out[:, s] = np.einsum("im,im->i", weights, rows.F)
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,27 +94,33 @@ class SharedLearners:
     trees: Mapping[str, kernels.Trees]
 
     @classmethod
-    def fit(
-        cls,
-        candidates: tuple[Candidate, ...],
-        common: CommonFit,
-        rows: ListRows,
-        loss: ResidualLoss,
-        sample_weight: Floats,
-        seed: int,
-    ) -> Self:
-        """Fit every learner."""
-        columns = common.tree_columns(rows)
-        rounds = {c.name: max(other.trees for other in candidates if other.name == c.name) for c in candidates}
-        trees = {}
-        if "forest" in rounds:
-            target = (loss.y - common.center @ common.stack) / common.unit
-            trees["forest"] = _forest(columns, target, sample_weight, seed)
-        if "boosted" in rounds:
-            problem = BoostingProblem(columns, rows.F, loss, common.stack, sample_weight)
-            plan = Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds["boosted"])
-            trees["boosted"] = boost(problem, "shared", plan, seed)
-        return cls(candidates, common, trees)
+    def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
+        """Fit every learner; the loss must be one of residuals."""
+        assert isinstance(task.loss, ResidualLoss)  # other losses have no shared parts in their lists
+        columns = task.commons[0].tree_columns(task.rows)
+        rounds = tuple(sorted(c.trees for c in candidates if c.name == "boosted"))
+        boosted: list[Boosted] = []
+        if rounds:
+            stacked = [s._replace(reference=c.stack) for s, c in zip(task.samples, task.commons, strict=True)]
+            plan = Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds)
+            boosted = boost(BoostingProblem(columns, task.rows.F, task.loss), stacked, "shared", plan, seed)
+        grown: list[tuple[kernels.Trees, Floats]] = []
+        if any(c.name == "forest" for c in candidates):
+            targets = [(task.loss.y - c.center @ c.stack) / c.unit for c in task.commons]
+            grown = forests(columns, targets, task.samples, LEAST_LEAF, seed)
+        groups: FittedGroup = []
+        for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
+            trees, found = {}, {}
+            if boosted:
+                trees["boosted"], outputs = boosted[number]
+                stack = task.rows.F[sample.asked] @ common.stack
+                found = {count: stack + common.unit * out[:, 0] for count, out in zip(rounds, outputs, strict=True)}
+            if grown:
+                trees["forest"], outputs = grown[number]
+                found[0] = common.center @ common.stack + common.unit * outputs
+            forecasts = np.stack([found[c.trees] for c in candidates], axis=1)
+            groups.append((cls(candidates, common, trees), forecasts))
+        return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:  # noqa: ARG002 - constant in x
         total += shares.sum() * self.common.stack
@@ -136,22 +144,3 @@ class SharedLearners:
         c, common = self.candidates[s], self.common
         found = common.unit * kernels.tree_sums(columns, self.trees[c.name], c.trees or None)[:, 0]
         return found if c.name == "boosted" else found + (common.center - F) @ common.stack
-
-
-def _forest(columns: Floats, target: Floats, sample_weight: Floats, seed: int) -> kernels.Trees:
-    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - slow to import
-
-    rows = some_rows(sample_weight, MOST_FOREST_ROWS, seed)
-    forest = RandomForestRegressor(
-        N_TREES, min_samples_leaf=LEAST_LEAF, max_features=0.5, random_state=seed, n_jobs=1
-    ).fit(columns[rows], target[rows], sample_weight[rows])
-    inner: list[Any] = [one.tree_ for one in forest.estimators_]
-    return kernels.pack_trees([(tree, tree.value[:, :, 0] / N_TREES) for tree in inner], 1, columns.shape[1])
-
-
-def some_rows(sample_weight: Floats, most: int, seed: int) -> Indices:
-    """The rows of positive sample weight; where there are more than ``most``, a random choice of them."""
-    counted = np.flatnonzero(sample_weight)
-    if len(counted) <= most:
-        return counted
-    return np.sort(np.random.default_rng(seed).choice(counted, most, replace=False))

@@ -1,4 +1,4 @@
-"""Functional gradient boosting of what judges a mixture: scores of a gate, or a part that is added to it.
+"""Trees: functional gradient boosting of the scores of a gate, or of a part that is added to a mixture; forests.
 
 For row i the mixture is z_i = g(x_i) . F_i + h(x_i), where g is the softmax of scores. A round fits one regression
 tree to the negative gradient of the loss in the outputs that are boosted, the M scores or the one number h, and moves
@@ -6,6 +6,7 @@ the outputs of each leaf by a Newton step. The trees are scikit-learn's; a fitte
 (`kernels.Trees`).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -14,69 +15,98 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import Floats, Indices
-from gatewise.losses import Loss
+from gatewise.losses import Gaussian, Loss, ResidualLoss
+from gatewise.solvers.softmax_path import RowSample
 
 Part = Literal["scores", "shared"]
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
 MOST_GROWING = 20_000  # rows that one tree is grown on, at most; each round draws others
 LEAST_LEAF = 5  # rows in a leaf, at least
+N_TREES = 100  # of a forest
+MOST_FOREST_ROWS = 50_000
 PRECISION = 1.0  # of the Gaussian prior of a leaf's step, in the unit of the outputs
 
 
 @dataclass(frozen=True)
 class Boosting:
-    """How an ensemble is grown: the depth of its trees, the shrinkage of their steps, and the number of rounds."""
+    """How an ensemble is grown: the depth of its trees, the shrinkage of their steps, and numbers of rounds.
+
+    The last number of rounds is the largest; the outputs are kept after each.
+    """
 
     depth: int
     shrinkage: float
-    rounds: int
+    rounds: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class BoostingProblem:
-    """The rows: columns (n, p) that trees split, forecasts F (n, M), their loss, and the weights of the rows."""
+    """The rows: columns (n, p) that trees split, forecasts F (n, M) and their loss."""
 
     columns: Floats
     F: Floats
     loss: Loss
-    reference: Floats  # (M,): the weights where all scores are zero
-    sample_weight: Floats
+
+
+class Boosted(NamedTuple):
+    """The trees, and the outputs (R, rows, J) at the rows that were asked for, after each number of rounds."""
+
+    trees: kernels.Trees
+    outputs: Floats
 
 
 class _Slopes(NamedTuple):
-    value: Floats  # (n,): the loss of every row, with its weight
     gradient: Floats  # (n, J) in the boosted outputs
     curvature: Floats  # (n, J), not negative: the Gauss-Newton part
 
 
-def boost(problem: BoostingProblem, part: Part, plan: Boosting, seed: int) -> kernels.Trees:
+def boost(
+    problem: BoostingProblem, samples: Sequence[RowSample], part: Part, plan: Boosting, seed: int
+) -> list[Boosted]:
     """Boost the scores of a gate, or a shared part beside constant weights, on the loss of the mixture.
 
-    The sum of the trees (`kernels.tree_sums`) is the scores (n, M), or the shared part (n, 1) over the loss's scale.
-    The first r trees are what r rounds would have given.
+    One ensemble for every sample of the rows. The sum of the trees (`kernels.tree_sums`) is the scores (n, M), or the
+    shared part (n, 1) over the loss's scale. The first r trees are what r rounds would have given.
 
     >>> from gatewise.losses import ResidualLoss
     >>> x = np.linspace(-1, 1, 400)
-    >>> F = np.column_stack([np.ones(400), -np.ones(400)])
-    >>> loss = ResidualLoss(np.sign(np.sin(9 * x)), variance=0.1)
-    >>> rows = BoostingProblem(x[:, None], F, loss, np.array([0.5, 0.5]), np.ones(400))
-    >>> trees = boost(rows, "scores", Boosting(depth=3, shrinkage=0.3, rounds=40), seed=0)
-    >>> scores = kernels.tree_sums(x[:, None], trees)
-    >>> float(np.mean(np.sign(scores[:, 0] - scores[:, 1]) == loss.y).round(1))
+    >>> F, y = np.column_stack([np.ones(400), -np.ones(400)]), np.sign(np.sin(9 * x))
+    >>> sample = RowSample(np.array([0.5, 0.5]), np.ones(400), scale=0.3, asked=np.arange(400))
+    >>> plan = Boosting(depth=3, shrinkage=0.3, rounds=(40,))
+    >>> found, = boost(BoostingProblem(x[:, None], F, ResidualLoss(y)), [sample], "scores", plan, seed=0)
+    >>> scores = found.outputs[0]
+    >>> float(np.mean(np.sign(scores[:, 0] - scores[:, 1]) == y).round(1))
     1.0
     """
-    n, rng = len(problem.F), np.random.default_rng(seed)
     columns = np.ascontiguousarray(problem.columns, dtype=np.float32)
-    outputs = np.zeros((n, problem.F.shape[1] if part == "scores" else 1))
-    slopes_at = slopes_of(problem, part)
+    return [_boost_one(problem, columns, sample, part, plan, seed) for sample in samples]
+
+
+def _boost_one(
+    problem: BoostingProblem, columns: Any, sample: RowSample, part: Part, plan: Boosting, seed: int
+) -> Boosted:
+    rng, n_outputs = np.random.default_rng(seed), problem.F.shape[1] if part == "scores" else 1
+    used = sample.sample_weight > 0.0
+    used[sample.asked] = True
+    places = np.flatnonzero(used)
+    columns, weight = columns[places], sample.sample_weight[places]
+    outputs, counted = np.zeros((len(places), n_outputs)), np.flatnonzero(weight)
+    slopes_at = slopes_of(problem, sample, part, places)
+    asked = np.searchsorted(places, sample.asked)
     grown: list[Any] = []
-    for _ in range(plan.rounds if columns.shape[1] else 0):
-        rows = np.arange(n) if n <= MOST_GROWING else np.sort(rng.choice(n, MOST_GROWING, replace=False))
+    kept = {0: outputs[asked].copy()}
+    for number in range(1, plan.rounds[-1] + 1 if columns.shape[1] else 1):
+        rows = counted
+        if len(rows) > MOST_GROWING:
+            rows = np.sort(rng.choice(rows, MOST_GROWING, replace=False))
         tree, leaf, steps = _grow(columns, slopes_at(outputs), rows, plan, rng)
         outputs += plan.shrinkage * steps[leaf]
         grown.append((tree, plan.shrinkage * steps))
-    return kernels.pack_trees(grown, outputs.shape[1], columns.shape[1])
+        if number in plan.rounds:
+            kept[number] = outputs[asked]
+    found = np.stack([kept.get(number, kept[0]) for number in plan.rounds])
+    return Boosted(pack_trees(grown, n_outputs, columns.shape[1]), found)
 
 
 def _grow(
@@ -112,30 +142,83 @@ def _targets(gradient: Floats) -> Floats:
     return np.ascontiguousarray(gradient @ vectors[:, -min(J - 1, MOST_TARGETS) :])
 
 
-def slopes_of(problem: BoostingProblem, part: Part) -> Any:
-    """The function from outputs (n, J) to the loss, its gradient and its curvature at every row."""
-    F, loss, weight = problem.F, problem.loss, problem.sample_weight
-    constant, unit = F @ problem.reference, float(loss.scale)
-    offset = np.log(np.maximum(problem.reference, np.finfo(float).tiny))
-    quadratic = loss.quadratic()
+def slopes_of(
+    problem: BoostingProblem, sample: RowSample, part: Part, places: Indices
+) -> Callable[[Floats], _Slopes]:
+    """The function from outputs (n, J) to the gradient and the curvature of the loss at every row of ``places``."""
+    F, weight, unit = problem.F[places], sample.sample_weight[places], sample.scale
+    constant = F @ sample.reference
+    loss = problem.loss
+    y = loss.y[places] if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian) else None
+    offset = np.log(np.maximum(sample.reference, np.finfo(float).tiny))
 
-    def judged(z: Floats) -> tuple[Floats, Floats, Floats]:
-        """The weighted loss at z (n,), its slope, and its curvature where that is positive."""
-        if quadratic is not None:
-            precision = weight / quadratic[1]
-            residual = quadratic[0] - z
-            return 0.5 * precision * residual**2, -precision * residual, precision
-        return weight * loss.value(z), weight * loss.slope(z), weight * np.maximum(loss.curvature(z), 0.0)
+    def judged(z: Floats) -> tuple[Floats, Floats]:
+        """The slope of the weighted loss at z (n,), and its curvature where that is positive."""
+        if y is not None:  # squared error
+            precision = weight / unit**2
+            return -precision * (y - z), precision
+        here = loss.scaled(unit).part(places)
+        return weight * here.slope(z), weight * np.maximum(here.curvature(z), 0.0)
 
     def shared(outputs: Floats) -> _Slopes:
-        value, slope, curvature = judged(constant + unit * outputs[:, 0])
-        return _Slopes(value, unit * slope[:, None], unit**2 * curvature[:, None])
+        slope, curvature = judged(constant + unit * outputs[:, 0])
+        return _Slopes(unit * slope[:, None], unit**2 * curvature[:, None])
 
     def scores(outputs: Floats) -> _Slopes:
         weights = softmax(offset + outputs, axis=1)
         mixture = np.einsum("im,im->i", weights, F)
-        value, slope, curvature = judged(mixture)
+        slope, curvature = judged(mixture)
         tilts = weights * (F - mixture[:, None])
-        return _Slopes(value, slope[:, None] * tilts, curvature[:, None] * tilts**2)
+        return _Slopes(slope[:, None] * tilts, curvature[:, None] * tilts**2)
 
     return scores if part == "scores" else shared
+
+
+def forests(
+    columns: Floats, targets: Sequence[Floats], samples: Sequence[RowSample], least_leaf: int, seed: int
+) -> list[tuple[kernels.Trees, Floats]]:
+    """For every sample a forest on columns (n, p) that predicts its target (n,); and its predictions (rows,).
+
+    The predictions are those at the rows that the sample asks for. At most MOST_FOREST_ROWS rows are used.
+    """
+    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - slow to import
+
+    found = []
+    for target, sample in zip(targets, samples, strict=True):
+        rows = some_rows(sample.sample_weight, MOST_FOREST_ROWS, seed)
+        forest = RandomForestRegressor(
+            N_TREES, min_samples_leaf=least_leaf, max_features=0.5, random_state=seed, n_jobs=1
+        ).fit(columns[rows], target[rows], sample.sample_weight[rows])
+        inner: list[Any] = [one.tree_ for one in forest.estimators_]
+        packed = pack_trees([(tree, tree.value[:, :, 0] / N_TREES) for tree in inner], 1, columns.shape[1])
+        asked = columns[sample.asked]
+        found.append((packed, np.asarray(forest.predict(asked)) if len(asked) else np.zeros(0)))
+    return found
+
+
+def some_rows(sample_weight: Floats, most: int, seed: int) -> Indices:
+    """The rows of positive sample weight; where there are more than ``most``, a random choice of them."""
+    counted = np.flatnonzero(sample_weight)
+    if len(counted) <= most:
+        return counted
+    return np.sort(np.random.default_rng(seed).choice(counted, most, replace=False))
+
+
+def pack_trees(grown: Sequence[tuple[Any, Floats]], n_outputs: int, n_columns: int) -> kernels.Trees:
+    """The arrays of trees of scikit-learn (``tree_``), each with the values (nodes, J) of its nodes."""
+    roots = np.cumsum([0, *(tree.node_count for tree, _ in grown)])
+    starts = np.repeat(roots[:-1], np.diff(roots))
+
+    def joined(name: str, dtype: Any) -> Any:
+        return np.concatenate([np.empty(0, dtype), *(getattr(tree, name) for tree, _ in grown)]).astype(dtype)
+
+    leaf = joined("children_left", np.intp) < 0
+    return kernels.Trees(
+        roots.astype(np.intp),
+        np.where(leaf, -1, joined("feature", np.intp)),
+        joined("threshold", np.float64),
+        joined("children_left", np.intp) + starts,
+        joined("children_right", np.intp) + starts,
+        np.concatenate([np.empty((0, n_outputs)), *(values for _, values in grown)]),
+        n_columns,
+    )

@@ -1,23 +1,22 @@
 """Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numba
 import numpy as np
+from joblib import delayed, Parallel
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import Floats
-from gatewise.kernels.path.packed_rows import FOREIGN, GatePoint, LINEAR, LOGARITHM, make_point, PackedRows, QUADRATIC
-from gatewise.kernels.path.preconditioner import make_preconditioner
-from gatewise.kernels.path.truncated_newton import JUDGED, LOSS, make_state, minimise, Setting
+from gatewise.arrays import Floats, Indices
+from gatewise.kernels.path.gate_path import follow, make_work, mixtures, PathWork
+from gatewise.kernels.path.packed_rows import FOREIGN, LINEAR, LOGARITHM, PackedRows, QUADRATIC
+from gatewise.kernels.path.truncated_newton import JUDGED, LOSS
 from gatewise.kernels.simd.lanes import WIDTH
-from gatewise.kernels.simd.threads import run
 from gatewise.kernels.simd.tile import TILE
-from gatewise.losses import LogLoss, Loss, ResidualLoss, ScoreLoss
-from gatewise.solvers.simplex_least_squares import checked_stack
+from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
+from gatewise.solvers.simplex_least_squares import convex_stacks
 
 ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
 FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
@@ -32,30 +31,46 @@ class GatePath(NamedTuple):
     linear: Floats
 
 
+class FittedPath(NamedTuple):
+    """A path, and the mixtures of its gates at the rows that were asked for: (L, 1 + K, rows).
+
+    The first mixture is that of all experts, with the linear part; the others are those of the experts of largest
+    weight, as many as the request's ``ks`` say.
+    """
+
+    path: GatePath
+    mixtures: Floats
+
+
 class PathRequest(NamedTuple):
     """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
 
     ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
-    ``linear_spread``; None for no such part.
+    ``linear_spread``, one number or one for each of the spreads; None for no such part.
+    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too.
     """
 
     features: Floats
-    spreads: Sequence[float]
+    spreads: Sequence[float] | Floats
     linear: Floats | None = None
-    linear_spread: float = 1.0
+    linear_spread: float | Sequence[float] = 1.0
+    ks: Sequence[int] = ()
 
 
-class PathSample(NamedTuple):
-    """Rows to fit to, and the paths that are fitted to them.
+class RowSample(NamedTuple):
+    """Rows to fit to: those of the n whose ``sample_weight`` (n,) is not zero, so that folds share their features.
 
-    The rows are those of the n of F whose ``sample_weight`` (n,) is not zero, so that the folds of a table share its
-    features. ``loss`` is that of all n rows; ``reference`` (M,) and the requests as in `gate_paths`.
+    ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
+    mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
+    its columns are multiplied by ``unit``.
     """
 
-    requests: Sequence[PathRequest]
-    loss: Loss
     reference: Floats
     sample_weight: Floats
+    scale: float = 1.0
+    asked: Indices = np.empty(0, dtype=np.intp)
+    center: Floats | float = 0.0
+    unit: Floats | float = 1.0
 
 
 def gate_paths(
@@ -85,55 +100,58 @@ def gate_paths(
     6.0
     """
     weight = np.ones(len(F)) if sample_weight is None else sample_weight
-    return sample_paths(F, [PathSample(requests, loss, reference, weight)])[0]
+    (found,) = sample_paths(requests, F, loss, [RowSample(reference, weight, float(loss.scale))])
+    return [one.path for one in found]
 
 
-def sample_paths(F: Floats, samples: Sequence[PathSample], n_threads: int | None = None) -> list[list[GatePath]]:
-    """The paths of every request of every sample, all at once, spread over threads.
+def sample_paths(
+    requests: Sequence[PathRequest],
+    F: Floats,
+    loss: Loss,
+    samples: Sequence[RowSample],
+    n_threads: int | None = None,
+) -> list[list[FittedPath]]:
+    """The paths of every request for every sample, (sample, request), spread over threads.
 
-    ``n_threads`` is numba's number of threads unless given; it does not change a bit of the results.
+    ``n_threads`` is numba's number of threads unless given; it does not change a bit of the results. Rows are taken
+    in tiles of 64, and a tile without weight costs nothing: folds are cheap where their rows stand together.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F, halves = np.column_stack([x, -x]), np.array([x < 0, x >= 0]) * 1.0
-    >>> requests = [PathRequest(np.ones((200, 1)), [1.0])]
-    >>> loss, base = ResidualLoss(np.abs(x), variance=0.01), np.array([0.5, 0.5])
-    >>> found = sample_paths(F, [PathSample(requests, loss, base, half) for half in halves])
-    >>> [bool(path.theta[0, 0, 0] > 0) for (path,) in found]  # the first expert is right on the second half
+    >>> samples = [RowSample(np.array([0.5, 0.5]), half, scale=0.1) for half in halves]
+    >>> found = sample_paths([PathRequest(np.ones((200, 1)), [1.0])], F, ResidualLoss(np.abs(x)), samples)
+    >>> [bool(one.path.theta[0, 0, 0] > 0) for (one,) in found]  # the first expert is right on the second half
     [False, True]
     """
-    jobs = [(sample, request) for sample in samples for request in sample.requests]
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
-        axes = {id(request.features): _principal_axes(request.features) for _, request in jobs}
-        costs = [np.count_nonzero(s.sample_weight) * r.features.shape[1] * len(r.spreads) for s, r in jobs]
+        base = _packed(F, loss)
+        axes = {id(request.features): _principal_axes(request.features) for request in requests}
+        costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
         order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
-
-        def fit(piece: int, _start: int, _stop: int) -> GatePath:
-            sample, request = jobs[order[piece]]
-            return _path(F, sample, request, axes[id(request.features)])
-
-        pieces = [(piece, piece + 1) for piece in range(len(jobs))]
-        found = dict(zip(order, run(fit, pieces, n_threads or numba.get_num_threads()), strict=True))
-    in_order = iter([found[job] for job in range(len(jobs))])
-    return [list(islice(in_order, len(sample.requests))) for sample in samples]
+        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), prefer="threads", batch_size=1)
+        found = threads(
+            delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], base, loss, samples) for j in order
+        )
+    place = np.argsort(order)
+    return [[found[j][number] for j in place] for number in range(len(samples))]
 
 
-def stack_weights(F: Floats, loss: Loss, sample_weight: Floats) -> Floats:
-    """The convex combination of the experts with the least loss, (M,): one simplex vector for all rows.
+def stack_weights(F: Floats, loss: Loss, sample_weights: Floats) -> Floats:
+    """The convex combinations of the experts with the least loss, (S, M), one for each row of sample_weights (S, n).
 
     A loss of residuals is taken as squared error, whatever its noise: least squares over the simplex, solved exactly.
     Any other loss is minimised by a constant softmax gate with almost no shrinkage.
 
     >>> from gatewise.losses import LogLoss
-    >>> stack_weights(np.tile([[0.9, 0.5], [0.3, 0.5]], (500, 1)), LogLoss(), np.ones(1000)).round(1)
-    array([0.6, 0.4])
+    >>> stack_weights(np.tile([[0.9, 0.5], [0.3, 0.5]], (500, 1)), LogLoss(), np.ones((1, 1000))).round(1)
+    array([[0.6, 0.4]])
     """
     if isinstance(loss, ResidualLoss):
-        shares = sample_weight / sample_weight.max()
-        return np.asarray(checked_stack(F, loss.y, shares / shares.sum()).theta.ravel())
-    M = F.shape[1]
-    equal = np.full(M, 1.0 / M)
-    (path,) = gate_paths([PathRequest(np.ones((len(F), 1)), [WIDE])], F, loss, equal, sample_weight)
-    return np.asarray(softmax(path.theta[0, :, 0]))
+        return convex_stacks(F, loss.y, sample_weights)
+    equal = np.full(F.shape[1], 1.0 / F.shape[1])
+    samples = [RowSample(equal, weight) for weight in sample_weights]
+    found = sample_paths([PathRequest(np.ones((len(F), 1)), [WIDE])], F, loss, samples)
+    return np.asarray(softmax([one.path.theta[0, :, 0] for (one,) in found], axis=1))
 
 
 def _principal_axes(features: Floats) -> Floats:
@@ -141,54 +159,82 @@ def _principal_axes(features: Floats) -> Floats:
     return np.asarray(np.linalg.eigh(features.T @ features)[1])
 
 
-def _path(F: Floats, sample: PathSample, request: PathRequest, axes: Floats) -> GatePath:
-    used = np.flatnonzero(sample.sample_weight)
-    loss, weight, experts = sample.loss.part(used), sample.sample_weight[used], F[used]
-    linear = np.empty((len(F), 0)) if request.linear is None else request.linear
-    M, p, q = F.shape[1], len(axes), linear.shape[1]
-    path = GatePath(np.zeros((len(request.spreads), M, p)), np.zeros((len(request.spreads), q)))
-    if not loss.slope(experts @ sample.reference).any():  # the reference is a stationary point already
-        return path
-    rows = _packed(request.features[used] @ axes, experts, linear[used], loss, weight)
-    point, pre, width = make_point(rows), make_preconditioner(rows), rows.width
-    offset, x = np.log(sample.reference), np.zeros(M * width + q)
-    total = float(weight.sum())
-    for number in np.argsort(request.spreads, kind="stable"):
-        penalties = request.spreads[number] ** -2.0, request.linear_spread**-2.0
-        setting = Setting(offset, _kind(loss), *penalties, 0.5 * ACCURACY**2 * total)
-        state = make_state(x.size, FIRST_RADIUS * np.sqrt(total))
-        state.trial[:] = x
-        while not minimise(rows, setting, point, pre, state):
-            _judge(loss, weight, point, state.numbers)
-        x = state.x
-        path.theta[number] = x[: M * width].reshape(M, width)[:, :p] @ axes.T
-        path.linear[number] = x[M * width :]
-    return path
+def _fit_samples(
+    request: PathRequest, axes: Floats, base: PackedRows, loss: Loss, samples: Sequence[RowSample]
+) -> list[FittedPath]:
+    """The path of one request for every sample."""
+    rows = _with_features(base, request, axes)
+    kind, ks = _kind(loss), np.array(request.ks, dtype=np.intp)
+    (L, M), p, n = (len(request.spreads), rows.n_experts), rows.n_features, len(request.features)
+    linear = rows.linear.reshape(rows.n_tiles, rows.n_linear, TILE)
+    ascending = np.argsort(request.spreads, kind="stable")
+    given_linear, both = linear.copy(), np.broadcast_arrays(request.spreads, request.linear_spread)
+    penalties = both[0][ascending] ** -2.0, both[1][ascending] ** -2.0
+    work = make_work(rows)
+    found = []
+    for sample in samples:
+        given, total = sample.sample_weight, float(sample.sample_weight.sum())
+        if rows.n_linear:
+            linear[:] = (given_linear - np.reshape(sample.center, (-1, 1))) * np.reshape(sample.unit, (-1, 1))
+        weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
+        active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
+        here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
+        offset, edge = np.log(sample.reference), (0.5 * ACCURACY**2 * total, FIRST_RADIUS * np.sqrt(total))
+        for vector in work.state:
+            vector[:] = 0.0
+        while not follow(here, offset, kind, *penalties, *edge, work, path):
+            _judge(loss, sample, work)
+        wanted = np.zeros(rows.n_tiles, dtype=np.bool_)
+        wanted[sample.asked // TILE] = True
+        out = np.zeros((L, 1 + len(ks), len(weight)))
+        mixtures(here._replace(active=wanted), offset, path, ks, work.point, out)
+        order = np.argsort(ascending)
+        theta = path[order, : M * rows.width].reshape(L, M, rows.width)[:, :, :p] @ axes.T
+        gates = GatePath(theta, path[order, M * rows.width :])
+        found.append(FittedPath(gates, out[order][:, :, sample.asked]))
+    return found
 
 
 def _kind(loss: Loss) -> int:
     """Which of the compiled losses this is."""
-    if loss.quadratic() is not None:
-        return QUADRATIC
+    if isinstance(loss, ResidualLoss):
+        return QUADRATIC if isinstance(loss.noise, Gaussian) else FOREIGN
     return LOGARITHM if isinstance(loss, LogLoss) else LINEAR if isinstance(loss, ScoreLoss) else FOREIGN
 
 
-def _packed(features: Floats, experts: Floats, linear: Floats, loss: Loss, weight: Floats) -> PackedRows:
-    """The rows in the layout of the kernel. The variance of a quadratic loss divides the weights."""
-    n, p = features.shape
-    filled, width = -(-n // TILE) * TILE, -(-p // WIDTH) * WIDTH
-    target, variance = loss.quadratic() or (np.zeros(n), 1.0)
-    lines = np.zeros((filled, width))
-    lines[:n, :p] = features
+def _packed(F: Floats, loss: Loss) -> PackedRows:
+    """The rows in the layout of the kernel, without features and weights."""
+    n, n_tiles = len(F), -(-len(F) // TILE)
+    none, filled = np.zeros(0), n_tiles * TILE
+    target = loss.y if isinstance(loss, ResidualLoss) else np.zeros(n)
     return PackedRows(
+        columns=none,
+        lines=none,
+        experts=_tiles(F, 1.0),
+        linear=none,
+        weight=np.zeros(filled),
+        target=np.pad(target, (0, filled - n)),
+        active=np.ones(n_tiles, dtype=np.bool_),
+        n_tiles=n_tiles,
+        n_experts=F.shape[1],
+        n_features=0,
+        width=0,
+        n_linear=0,
+    )
+
+
+def _with_features(rows: PackedRows, request: PathRequest, axes: Floats) -> PackedRows:
+    """The rows with the features and the linear part of a request."""
+    features = request.features @ axes
+    n, p = features.shape
+    width = -(-p // WIDTH) * WIDTH
+    linear = np.empty((n, 0)) if request.linear is None else request.linear
+    lines = np.zeros((rows.n_tiles * TILE, width))
+    lines[:n, :p] = features
+    return rows._replace(
         columns=_tiles(features, 0.0),
         lines=lines.ravel(),
-        experts=_tiles(experts, 1.0),
         linear=_tiles(linear, 0.0),
-        weight=np.pad(weight / variance, (0, filled - n)),
-        target=np.pad(target, (0, filled - n)),
-        n_tiles=filled // TILE,
-        n_experts=experts.shape[1],
         n_features=p,
         width=width,
         n_linear=linear.shape[1],
@@ -203,9 +249,10 @@ def _tiles(columns: Floats, filling: float) -> Floats:
     return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
 
 
-def _judge(loss: Loss, weight: Floats, point: GatePoint, numbers: Floats) -> None:
-    """Value, slope and curvature of a loss that is not compiled, at the mixture of ``point``."""
-    z = point.mixture[: len(weight)]
+def _judge(loss: Loss, sample: RowSample, work: PathWork) -> None:
+    """Value, slope and curvature of a loss that is not compiled, at the mixture of the work's point."""
+    weight, point, numbers = sample.sample_weight, work.point, work.state.numbers
+    loss, z = loss.scaled(sample.scale), point.mixture[: len(weight)]
     slope, curvature = loss.slope(z), loss.curvature(z)
     if isinstance(loss, ResidualLoss) and not curvature.any():
         # A loss with a kink has no curvature elsewhere; that of the parabola that touches it from above serves.

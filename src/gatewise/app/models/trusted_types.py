@@ -10,18 +10,16 @@ from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoERegressor
 from gatewise.experts import ColumnExpert
 from gatewise.gates import inputs
-from gatewise.geometry import Interval
+from gatewise.geometry import Alignment, ExpertReport, Interval, Specialization
+from gatewise.geometry.coadaptation import HistoryStep
 from gatewise.kernels import Trees
 from gatewise.router import (
     candidates,
-    expert_regions,
-    fitted_list,
     fitted_router,
-    guard,
-    intervals,
     learning,
     members,
     settings,
+    training,
     tree_members,
     verdict,
 )
@@ -71,10 +69,14 @@ _GATEWISE: tuple[type, ...] = (
     inputs.GateInputs,
     inputs.LevelColumn,
     inputs.NumberColumn,
+    Alignment,
+    ExpertReport,
+    HistoryStep,
     Interval,
+    Specialization,
     candidates.Candidate,
-    fitted_list.FittedList,
-    guard.ForecastGuard,
+    members.FittedList,
+    fitted_router.ForecastGuard,
     members.CommonFit,
     members.PlainMembers,
     members.SoftmaxMembers,
@@ -82,17 +84,18 @@ _GATEWISE: tuple[type, ...] = (
     tree_members.TreeGates,
     Trees,
     SwitchingState,
-    expert_regions.RegionRow,
-    expert_regions.RegionTable,
+    verdict.RegionRow,
+    verdict.RegionTable,
     losses.DoubleExponential,
     losses.Gaussian,
     losses.StudentT,
     fitted_router.FittedRouter,
     fitted_router.OutOfFold,
-    intervals.PredictionScale,
+    fitted_router.PredictionScale,
     learning.Mixing,
     settings.MoESettings,
     softmax_path.GatePath,
+    training.TrainingStage,
     verdict.Verdict,
 )
 _LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]

@@ -21,9 +21,8 @@ from gatewise.app.page.importance import (
 from gatewise.app.page.scored_rows import score_rows, ScoredRows
 from gatewise.arrays import Floats
 from gatewise.geometry import Activation, activation, Interval, mean_interval, Specialization, specialization
-from gatewise.router.expert_regions import RegionTable
 from gatewise.router.facts import plain_values
-from gatewise.router.verdict import Verdict
+from gatewise.router.verdict import RegionTable, Verdict
 
 BAND = 0.1  # a row whose two largest weights differ by less lies at a border between experts
 

@@ -18,9 +18,7 @@ its cost is n M p. No array of size (M p)^2 is made.
 from math import log
 from typing import NamedTuple
 
-import numpy as np
-
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats
 from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
 from gatewise.kernels.path.products import add_product
 from gatewise.kernels.simd.elementary import exp_fine
@@ -35,7 +33,7 @@ class PackedRows(NamedTuple):
 
     columns (T, p, 64) and lines (64 T, width) hold the features, the latter by row, with zeros up to a multiple of
     eight columns; experts (T, M, 64), with ones in the rows that fill up; linear (T, q, 64); weight and target
-    (64 T,).
+    (64 T,). Tiles that are not ``active`` (T,) are passed over: all their weights are zero.
     """
 
     columns: Floats
@@ -44,6 +42,7 @@ class PackedRows(NamedTuple):
     linear: Floats
     weight: Floats
     target: Floats
+    active: Booleans
     n_tiles: int
     n_experts: int
     n_features: int
@@ -68,21 +67,15 @@ class GatePoint(NamedTuple):
     sums: Floats
 
 
-def make_point(rows: PackedRows) -> GatePoint:
-    """Room for a point on these rows, filled with zeros."""
-    n, M = rows.n_tiles * TILE, rows.n_experts
-    sizes = n * M, n * M, n, n, n, TILE * M, TILE * M, TILE, WIDTH * rows.n_linear
-    return GatePoint(*(np.zeros(size) for size in sizes))
-
-
 @compiled_fma
 def mix(rows: PackedRows, offset: Floats, x: Floats, point: GatePoint) -> None:
     """Weights, tilts and mixture at x: theta (M, width) padded as the lines are, then b (q,)."""
     n_experts, p, width = rows.n_experts, rows.n_features, rows.width
     for tile in range(rows.n_tiles):
-        add_product(x, width, n_experts, rows.columns, tile * p * TILE, p, TILE, point.scores, False)
-        _softmax_tile(point.scores, offset, rows.experts, tile, point.gates, point.tilts, point.mixture)
-        _add_linear(rows.linear, rows.n_linear, tile, x, n_experts * width, point.mixture, tile * TILE)
+        if rows.active[tile]:
+            add_product(x, width, n_experts, rows.columns, tile * p * TILE, p, TILE, point.scores, False)
+            _softmax_tile(point.scores, offset, rows.experts, tile, point.gates, point.tilts, point.mixture)
+            _add_linear(rows.linear, rows.n_linear, tile, x, n_experts * width, point.mixture, tile * TILE)
 
 
 @compiled_leaf
@@ -158,8 +151,9 @@ def gradient(
     """The gradient of the objective at x, where ``point`` is already."""
     _begin(point.sums, x, rows.n_linear, penalty, linear_penalty, out)
     for tile in range(rows.n_tiles):
-        _slope_pulls(point.tilts, rows.n_experts, point.slope, tile, point.pulls, point.pull)
-        _pull_back(rows, tile, point.pulls, point.pull, point.sums, out)
+        if rows.active[tile]:
+            _slope_pulls(point.tilts, rows.n_experts, point.slope, tile, point.pulls, point.pull)
+            _pull_back(rows, tile, point.pulls, point.pull, point.sums, out)
     _finish(point.sums, rows.n_linear, out)
 
 
@@ -171,6 +165,8 @@ def hessian_product(
     n_experts, p, width = rows.n_experts, rows.n_features, rows.width
     _begin(point.sums, v, rows.n_linear, penalty, linear_penalty, out)
     for tile in range(rows.n_tiles):
+        if not rows.active[tile]:
+            continue
         add_product(v, width, n_experts, rows.columns, tile * p * TILE, p, TILE, point.scores, False)
         for i in range(TILE):
             point.pull[i] = 0.0

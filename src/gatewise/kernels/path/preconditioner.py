@@ -12,8 +12,6 @@ Hessian, by Cholesky. No library of linear algebra is called, so no number of th
 from math import copysign, sqrt
 from typing import NamedTuple
 
-import numpy as np
-
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
 from gatewise.kernels.path.packed_rows import GatePoint, PackedRows
@@ -45,15 +43,6 @@ class Preconditioner(NamedTuple):
     crossed: Floats
     half: Floats
     mirror: Floats
-
-
-def make_preconditioner(rows: PackedRows) -> Preconditioner:
-    """Room for the preconditioner of a fit to these rows."""
-    M, width, q = rows.n_experts, rows.width, rows.n_linear
-    most, padded = max(M, q), -(-max(M, q) // WIDTH) * WIDTH
-    factors = M * M, M * M, M, M, width, M * width, M * width, q * q
-    work = most * padded, most * TILE, padded * TILE, M * width, 2 * M
-    return Preconditioner(*(np.zeros(size) for size in factors + work))
 
 
 @compiled_fma

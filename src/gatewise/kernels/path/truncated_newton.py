@@ -38,7 +38,7 @@ STALE = 8  # products after which the preconditioner is prepared anew
 ROUNDING = 1e-14  # of the objective: no decrease below it can be seen
 
 # The places of single numbers in `NewtonState.numbers`.
-JUDGED, LOSS, VALUE, RADIUS, LENGTH, FRACTION, SLOPE, PREDICTED, INSIDE, STEPS, PRODUCTS, PREPARED = range(12)
+JUDGED, LOSS, VALUE, RADIUS, LENGTH, FRACTION, SLOPE, PREDICTED, INSIDE, STEPS, PRODUCTS, PREPARED, PLACE = range(13)
 
 
 class Setting(NamedTuple):
@@ -55,7 +55,7 @@ class NewtonState(NamedTuple):
     """The parameter x, the one to be tried, the step between them, and vectors of the conjugate gradients.
 
     numbers: see the list of their places above; STEPS and PRODUCTS count, PREPARED is the number of products at
-    which the preconditioner was prepared.
+    which the preconditioner was prepared, and PLACE how many gates of a path are found.
     """
 
     numbers: Floats
@@ -67,13 +67,6 @@ class NewtonState(NamedTuple):
     solved: Floats
     direction: Floats
     product: Floats
-
-
-def make_state(size: int, radius: float) -> NewtonState:
-    """A state that starts at zero, with a trust region of this radius."""
-    numbers = np.zeros(PREPARED + 1)
-    numbers[RADIUS] = radius
-    return NewtonState(numbers, *(np.zeros(size) for _ in range(8)))
 
 
 @compiled_fma

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import Floats
+from gatewise.backends import Backend, in_turn
 
 
 class CheckOutcome(NamedTuple):
@@ -30,6 +31,7 @@ class Check:
     computed: str
     law: str
     run: Callable[[np.random.Generator, bool], CheckOutcome]
+    cost: float = 1.0  # about how many seconds the quick form takes: several processes begin with the longest
 
     @property
     def name(self) -> str:
@@ -58,10 +60,16 @@ def run_check(check: Check, seed: int, quick: bool) -> VerifyRow:
     return VerifyRow(check.label, check.computed, outcome.figure, check.law, bool(outcome.passed), seconds)
 
 
-def run_checks(checks: Sequence[Check], seed: int = 0, quick: bool = False) -> Iterator[VerifyRow]:
-    """The rows of the table, one by one as they are done."""
-    for check in checks:
-        yield run_check(check, seed, quick)
+def run_checks(
+    checks: Sequence[Check], seed: int = 0, quick: bool = False, backend: Backend = in_turn
+) -> Iterator[tuple[int, VerifyRow]]:
+    """The places of checks and their rows of the table, as they are done; costly ones are begun first.
+
+    Each check runs in one thread, so the rows do not depend on the backend.
+    """
+    order = sorted(range(len(checks)), key=lambda place: -checks[place].cost)
+    for done, row in backend(run_check, [(checks[place], seed, quick) for place in order]):
+        yield order[done], row
 
 
 def slope(x: ArrayLike, y: ArrayLike) -> float:
