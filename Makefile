@@ -17,7 +17,7 @@ help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that explains a model
-	$(BIN)/gatewise demo
+	$(BIN)/gatewise demo --force
 
 # The four steps of `make test` share two cores: the checks and the compiler at first, then as many workers of pytest as
 # there are cores. A file stays on one worker, so the blocks of a guide run in order. Workers do not start threads or
@@ -84,7 +84,7 @@ bench-real: $(VENV)/.bench  ## real data, two pools: the router's settings chose
 	$(BIN)/python -m benchmarks.real.choose --pool default --pool strong --out out/bench
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
-	$(BIN)/gatewise demo --out out
+	$(BIN)/gatewise demo --out out --force
 	cp out/demo.png docs/assets/demo.png
 	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('out/geometry.png'))"
 	cp out/geometry.png docs/assets/geometry.png

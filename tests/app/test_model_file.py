@@ -338,9 +338,9 @@ def test_what_was_checked_is_what_is_loaded(path, tmp_path, monkeypatch):
     """The file is replaced after its types were checked; the model is still that of the bytes that were checked."""
     checked = audit.untrusted_types
 
-    def replace_file(schema):
+    def replace_file(schema, boosters=False):
         path.write_bytes(b"something else")
-        return checked(schema)
+        return checked(schema, boosters)
 
     monkeypatch.setattr(model_file, "untrusted_types", replace_file)
     assert model_file.load_model(path).target == TARGET

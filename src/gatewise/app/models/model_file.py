@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import sklearn
 import skops.io
 from numpy.typing import NDArray
@@ -81,18 +82,7 @@ def load_model(path: Path, boosters: bool = False) -> SavedModel:
             check_sizes(archive)
             stamp, schema = (_read_json(archive, name) for name in (STAMP, SCHEMA))
         _check_versions(path, stamp)
-        if untrusted_types(schema, boosters):
-            register_added_gates()  # the type may be a gate of an installed package
-        unknown = untrusted_types(schema, boosters)
-        if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
-            unknown.append(f"protocol {schema.get('protocol')} of skops")
-        if unknown and not untrusted_types(schema, boosters=True):
-            raise _RefusedError(
-                f"{path}: it holds boosted trees of another package, whose code trusts every byte of a file; "
-                "if you trust this one, use --boosters"
-            )
-        if unknown:
-            raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
+        _refuse_untrusted(path, schema, boosters)
         model = skops.io.loads(content, trusted=sorted(trusted_types() | (set(BOOSTERS) if boosters else set())))
         check_contents(model)
         return _checked(model, stamp)
@@ -100,6 +90,22 @@ def load_model(path: Path, boosters: bool = False) -> SavedModel:
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path}: not a model file of Gatewise, or damaged ({_words(error)})") from error
+
+
+def _refuse_untrusted(path: Path, schema: Any, boosters: bool) -> None:
+    """Raise an error if a schema names what is not trusted."""
+    if untrusted_types(schema, boosters):
+        register_added_gates()  # the type may be a gate of an installed package
+    unknown = untrusted_types(schema, boosters)
+    if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
+        unknown.append(f"protocol {schema.get('protocol')} of skops")
+    elif unknown and not untrusted_types(schema, boosters=True):
+        raise _RefusedError(
+            f"{path}: it holds boosted trees of another package, whose code trusts every byte of a file; "
+            "if you trust this one, use --boosters"
+        )
+    if unknown:
+        raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
 
 
 class _RefusedError(ValueError):
@@ -139,6 +145,8 @@ def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
         raise ValueError("its columns are not those of its model")
     if any(column.kind not in ("number", "text", "date") for column in columns):
         raise ValueError("it has columns of an unknown kind")
+    row = {column.name: ["" if column.kind == "text" else 0.0] for column in columns}
+    model.predict(pd.DataFrame(row))  # arrays that do not fit together are found now, and not by the user's rows
     rows = np.array(stamp["rows"], dtype=np.uint64)
     if rows.ndim != 1 or len(rows) != len(model.out_of_fold_.rows):
         raise ValueError("its rows are not those of its model")
