@@ -44,7 +44,7 @@ def table(
     body = []
     for place, row in enumerate(rows):
         cells = [
-            element("td", cell, class_=None if j in prose else "number", data_label=heads[j])
+            element("td", _value(cell), class_=None if j in prose else "number", data_label=heads[j])
             for j, cell in enumerate(row)
         ]
         body.append(element("tr", cells, class_="best" if bold is not None and bold[place] else None))
@@ -68,6 +68,11 @@ def words_list() -> Html:
     """All words that the page explains."""
     entries = [join(element("dt", word), element("dd", meaning)) for word, meaning in WORDS.items()]
     return element("aside", element("h2", "Words"), element("dl", entries), id="words", aria_label="Words")
+
+
+def _value(cell: Any) -> Any:
+    """What a cell shows as one element, beside which a phone puts the heading; nothing if it is empty."""
+    return "" if cell == "" else element("div", cell)
 
 
 def figures(*pairs: tuple[str, str]) -> Html:
