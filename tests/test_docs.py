@@ -40,11 +40,13 @@ def test_links_within_the_project_lead_somewhere(page):
         assert not place or place in anchors(target), f"{page.name}: {link}"
 
 
+@pytest.mark.slow
 def test_every_guide_is_in_the_contents():
     listed = set(re.findall(r"^([\w-]+)$", (DOCS / "index.md").read_text(), flags=re.MULTILINE))
     assert {page.stem for page in DOCS.glob("*.md")} - {"index"} <= listed
 
 
+@pytest.mark.slow
 def test_every_public_name_is_in_the_reference_and_exists():
     import gatewise
 
@@ -55,6 +57,7 @@ def test_every_public_name_is_in_the_reference_and_exists():
         assert hasattr(importlib.import_module(module), attribute) or importlib.import_module(name)
 
 
+@pytest.mark.slow
 def test_the_table_of_labels_is_up_to_date():
     assert paper_labels.page() == paper_labels.PAGE.read_text(), "run python -m tools.paper_labels"
 

@@ -101,7 +101,9 @@ def page():
     """The text of the page."""
     rows = []
     for label, places in sorted(named_by().items()):
-        rows.append(f"| `{label}` | {NUMBERS[label]} | {', '.join(f'`{place}`' for place in sorted(places))} |")
+        rows.append(
+            f"| `{label}` | {NUMBERS.get(label, 'not numbered here')} | {', '.join(f'`{place}`' for place in sorted(places))} |"
+        )
     return HEAD + "\n".join(rows) + "\n"
 
 

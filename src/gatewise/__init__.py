@@ -6,7 +6,14 @@ from types import ModuleType
 
 from gatewise import geometry, theory
 from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
-from gatewise.estimators import GateRegressor, GateSelector, MoERegressor, RouterAggregator, SharedRoutedRegressor
+from gatewise.estimators import (
+    GateRegressor,
+    GateSelector,
+    MoEClassifier,
+    MoERegressor,
+    RouterAggregator,
+    SharedRoutedRegressor,
+)
 from gatewise.experts import expert_matrix
 from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
 from gatewise.mixture import MixtureOfExperts, nearest_center_moe
@@ -25,6 +32,7 @@ __all__ = [
     "L2Projection",
     "LinearGate",
     "MixtureOfExperts",
+    "MoEClassifier",
     "MoERegressor",
     "MoESettings",
     "Particles",

@@ -2,8 +2,16 @@
 
 from gatewise.estimators.gate_regressor import GateRegressor
 from gatewise.estimators.gate_selector import GateSelector
+from gatewise.estimators.moe_classifier import MoEClassifier
 from gatewise.estimators.moe_regressor import MoERegressor
 from gatewise.estimators.router_aggregator import RouterAggregator
 from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 
-__all__ = ["GateRegressor", "GateSelector", "MoERegressor", "RouterAggregator", "SharedRoutedRegressor"]
+__all__ = [
+    "GateRegressor",
+    "GateSelector",
+    "MoEClassifier",
+    "MoERegressor",
+    "RouterAggregator",
+    "SharedRoutedRegressor",
+]

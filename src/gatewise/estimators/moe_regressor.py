@@ -1,4 +1,4 @@
-"""`MoERegressor`: a pool of regressors and a gate that says which to use where."""
+"""`MoERegressor`: a pool of regressors and a gate that says which to use where; and what every such face has."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -27,7 +27,7 @@ from gatewise.experts.pool import named_experts, nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
 from gatewise.router.facts import plain_facts, summary_text
-from gatewise.router.fitted_router import disagreement, FittedRouter, OutOfFold, PredictionScale
+from gatewise.router.fitted_router import disagreement, FittedRouter, ForecastGuard, OutOfFold, PredictionScale
 from gatewise.router.settings import DEFAULT_SETTINGS, MoESettings
 from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
 from gatewise.router.verdict import RegionTable
@@ -35,7 +35,103 @@ from gatewise.router.verdict import RegionTable
 AUTO_K = 3  # the largest k that "auto" tries
 
 
-class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type: ignore[misc]
+class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
+    """What `MoERegressor` and `MoEClassifier` have in common: their parameters, and what a fitted router tells."""
+
+    experts: Sequence[Any]
+    shared: Sequence[Any] = ()
+    k: Any
+    settings: MoESettings | None
+    experts_: list[Any]
+    _router: FittedRouter
+
+    @property
+    def stack_weights_(self) -> Floats:
+        """The weights of the convex stack of the experts, (M,)."""
+        check_is_fitted(self)
+        return self._router.fitted.stack
+
+    def region_table(self) -> RegionTable:
+        """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
+        check_is_fitted(self)
+        return self._router.regions
+
+    def summary(self) -> str:
+        """The verdict, the largest candidates and the regions, as text."""
+        check_is_fitted(self)
+        return summary_text(self)
+
+    def report(self) -> dict[str, Any]:
+        """The facts of the fit as plain values, ready for JSON."""
+        check_is_fitted(self)
+        return plain_facts(self)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters of the model and, with ``deep``, those of its experts."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        for name, expert in _named(self.experts) if deep else []:
+            params[name] = expert
+            if hasattr(expert, "get_params"):
+                params.update({f"{name}__{key}": value for key, value in expert.get_params().items()})
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of the model or of its experts, as in ``ridge__alpha=1.0``."""
+        if self.settings is None and any(key.startswith("settings__") for key in params):
+            self.settings = MoESettings()  # so that a search can reach every setting
+        names = {name for name, _ in _named(self.experts)}
+        if any(key.partition("__")[0] in names for key in params):
+            self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
+        self._set_params("experts", **params)
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """Sample weights go to this model and to experts that ask for them, groups to the splitter."""
+        return metadata(self)
+
+    def __sklearn_tags__(self) -> Any:
+        return tags(self, super().__sklearn_tags__())
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
+        """The names of the experts."""
+        check_is_fitted(self)
+        return np.array(self._router.names, dtype=object)
+
+    def _settings(self) -> MoESettings:
+        settings = DEFAULT_SETTINGS if self.settings is None else self.settings
+        if not isinstance(settings, MoESettings):
+            raise TypeError(f"settings must be a gatewise.MoESettings, not {settings!r}")
+        return settings
+
+    def _asks_all(self) -> bool:
+        """Whether a prediction may need the forecasts of all experts at every row."""
+        return self.k is None or self.k == "auto"
+
+    def _ks(self, n_experts: int) -> tuple[int | None, ...]:
+        if self.k is None:
+            return (None,)
+        if self.k == "auto":
+            return (None, *range(1, min(AUTO_K, n_experts - 1) + 1))
+        if isinstance(self.k, str):
+            raise ValueError(f"k must be None, a whole number or 'auto', not {self.k!r}")
+        return (as_count(self.k, "k", high=n_experts),)
+
+    def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
+        check_is_fitted(self)
+        if readout is None:
+            readout = self._settings().readout
+        else:
+            check_readout(readout)
+        return checked_rows(self, X), self._router.shares(readout)
+
+    def _keep_router(self, router: FittedRouter) -> None:
+        self._router = router
+        self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
+        self.weights_ = router.mixing.shares
+        self.selected_ = self.candidates_[router.single]
+
+
+class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: ignore[misc]
     """Combines experts by a gate that is learned from their held-out forecasts.
 
     Parameters
@@ -82,7 +178,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     stack_weights_ : array (M,)
         The weights of the convex stack, what gains are measured against.
 
-    Classification is not supported.
+    For responses that are classes there is `MoEClassifier`.
 
     Examples
     --------
@@ -98,7 +194,6 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
     a gate is used
     """
 
-    experts_: list[Any]
     _scale: PredictionScale
 
     def __init__(
@@ -205,11 +300,6 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         X = checked_rows(self, X)
         return self._router.candidate_forecasts(X, self._guarded(X)[0])
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:  # noqa: ARG002
-        """The names of the columns of ``transform``: the experts'."""
-        check_is_fitted(self)
-        return np.array(self._router.names, dtype=object)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, update_experts: bool = False) -> Self:
         """Continue the aggregation on new rows, in the order given; gates stay as they are.
 
@@ -231,6 +321,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         apart = disagreement(router.fitted.mean_weights(shares, rows), rows.F)
         self._scale = self._scale.continued(y - online, apart)
         self._keep_router(router)
+        self.sigma_ = router.mixing.scale
         self.online_predictions_ = np.concatenate([getattr(self, "online_predictions_", np.empty(0)), online])
         if update_experts:
             experts: list[Any] = deepcopy(self.experts_)  # one that came fitted stays as it was
@@ -239,72 +330,6 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
                     expert.partial_fit(X, y - always)
             self.experts_ = experts
         return self
-
-    @property
-    def stack_weights_(self) -> Floats:
-        """The weights of the convex stack of the experts, (M,)."""
-        check_is_fitted(self)
-        return self._router.fitted.stack
-
-    def region_table(self) -> RegionTable:
-        """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
-        check_is_fitted(self)
-        return self._router.regions
-
-    def summary(self) -> str:
-        """The verdict, the largest candidates and the regions, as text."""
-        check_is_fitted(self)
-        return summary_text(self)
-
-    def report(self) -> dict[str, Any]:
-        """The facts of the fit as plain values, ready for JSON."""
-        check_is_fitted(self)
-        return plain_facts(self)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters of the model and, with ``deep``, those of its experts."""
-        params: dict[str, Any] = super().get_params(deep=deep)
-        for name, expert in _named(self.experts) if deep else []:
-            params[name] = expert
-            if hasattr(expert, "get_params"):
-                params.update({f"{name}__{key}": value for key, value in expert.get_params().items()})
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters of the model or of its experts, as in ``ridge__alpha=1.0``."""
-        if self.settings is None and any(key.startswith("settings__") for key in params):
-            self.settings = MoESettings()  # so that a search can reach every setting
-        names = {name for name, _ in _named(self.experts)}
-        if any(key.partition("__")[0] in names for key in params):
-            self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
-        self._set_params("experts", **params)
-        return self
-
-    def get_metadata_routing(self) -> Any:
-        """Sample weights go to this model and to experts that ask for them, groups to the splitter."""
-        return metadata(self)
-
-    def __sklearn_tags__(self) -> Any:
-        return tags(self, super().__sklearn_tags__())
-
-    def _settings(self) -> MoESettings:
-        settings = DEFAULT_SETTINGS if self.settings is None else self.settings
-        if not isinstance(settings, MoESettings):
-            raise TypeError(f"settings must be a gatewise.MoESettings, not {settings!r}")
-        return settings
-
-    def _asks_all(self) -> bool:
-        """Whether a prediction may need the forecasts of all experts at every row."""
-        return self.k is None or self.k == "auto"
-
-    def _ks(self, n_experts: int) -> tuple[int | None, ...]:
-        if self.k is None:
-            return (None,)
-        if self.k == "auto":
-            return (None, *range(1, min(AUTO_K, n_experts - 1) + 1))
-        if isinstance(self.k, str):
-            raise ValueError(f"k must be None, a whole number or 'auto', not {self.k!r}")
-        return (as_count(self.k, "k", high=n_experts),)
 
     def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs, unit_weight: float) -> None:
         """The fitted attributes."""
@@ -324,21 +349,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
         self._shared = list(zip(task.shared.names, trained.shared, strict=True))
         self._scale = scale
         self._unit_weight: float = unit_weight
+        self.sigma_ = router.mixing.scale
         self._keep_router(router)
-
-    def _keep_router(self, router: FittedRouter) -> None:
-        self._router = router
-        self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
-        self.weights_, self.sigma_ = router.mixing.shares, router.mixing.scale
-        self.selected_ = self.candidates_[router.single]
-
-    def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
-        check_is_fitted(self)
-        if readout is None:
-            readout = self._settings().readout
-        else:
-            check_readout(readout)
-        return checked_rows(self, X), self._router.shares(readout)
 
     def _pool(self) -> Pool:
         """The fitted experts."""
@@ -346,14 +358,20 @@ class MoERegressor(RegressorMixin, TransformerMixin, _BaseComposition):  # type:
 
     def _guarded(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """The experts' forecasts with those replaced that cannot be meant, and where that was, (n, M) each."""
-        return self._router.guard.apply(self._pool().predict(X))
+        return self._guard.apply(self._pool().predict(X))
+
+    @property
+    def _guard(self) -> ForecastGuard:
+        guard = self._router.guard
+        assert isinstance(guard, ForecastGuard)
+        return guard
 
     def _sparse_mixture(self, X: Any, weights: Floats) -> Floats:
         """The mixture by weights (n, M), (n,), asking each expert for the rows where it has weight.
 
         Only at rows where an answer is out of range are all experts asked, as the guard compares them.
         """
-        pool, guard = self._pool(), self._router.guard
+        pool, guard = self._pool(), self._guard
         total, doubtful = np.zeros(len(weights)), np.zeros(len(weights), dtype=np.bool_)
         for m, rows, part, forecasts in pool.answers(X, nonzero_assignments(weights)):
             total[rows] += part * forecasts

@@ -19,7 +19,7 @@ from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
 LARGEST = 1e150  # of a response: its square must be finite
 MOST_EXPERTS = 100
-RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "splitter")
+RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "cost", "splitter")
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -82,13 +82,43 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     if np.abs(target).max() > LARGEST:
         row = int(np.abs(target).argmax())
         raise ValueError(f"y must not exceed {LARGEST:g}, but is {target[row]:g} at row {row}; change its unit")
-    if len(target) != X.shape[0]:
-        raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {len(target)}")
-    n = len(target)
+    return X, target, _checked_weight(X, target, sample_weight, reset)
+
+
+def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[Any], Floats]:
+    """X as the experts will get it, labels (n,) of any type that can be sorted, and sample weights (n,)."""
+    from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - slow to import
+
+    if y is None:
+        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
+    X = checked_rows(model, X, reset, least=2 if reset else 1)
+    labels = np.asarray(y)
+    if labels.ndim == 2 and labels.shape[1] > 1:
+        raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
+    labels = column_or_1d(labels, warn=True)
+    if labels.dtype == object:  # a missing label is no class
+        missing = [
+            place
+            for place, label in enumerate(labels)
+            if label is None or (isinstance(label, float) and np.isnan(label))
+        ]
+        if missing:
+            raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+    elif labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError("Input y contains NaN or infinity")
+    check_classification_targets(labels)
+    return X, labels, _checked_weight(X, labels, sample_weight, reset)
+
+
+def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
+    """The sample weights (n,), after a check that X and y have equally many rows."""
+    n = len(y)
+    if n != X.shape[0]:
+        raise ValueError(f"X and y must have equally many rows, not {X.shape[0]} and {n}")
     weight = np.ones(n) if sample_weight is None else as_vector(sample_weight, "sample_weight", n)
     if (weight < 0.0).any() or (reset and not weight.any()):
         raise ValueError("sample_weight must not be negative, and not zero for all rows")
-    return X, target, weight
+    return weight
 
 
 def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
@@ -102,7 +132,7 @@ def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
             except (TypeError, ValueError):
                 raise ValueError(
                     f"y must hold numbers, but is {value!r} at row {row}: {type(model).__name__} is for regression, "
-                    "and class labels are another task"
+                    "and MoEClassifier for class labels"
                 ) from None
     return target
 
@@ -118,8 +148,8 @@ def _refuse_huge(X: Any) -> None:
                 raise ValueError(f"X must not exceed {LARGEST:g}, but {where}; change its unit")
 
 
-def checked_experts(experts: Any, shared: Any) -> tuple[NamedExperts, NamedExperts]:
-    """The experts and the shared ones as pairs (name, regressor), or an error that says what is wrong with them.
+def checked_experts(experts: Any, shared: Any, kind: str = "regressor") -> tuple[NamedExperts, NamedExperts]:
+    """The experts and the shared ones as pairs (name, model), or an error that says what is wrong with them.
 
     No name occurs twice, or is that of a parameter.
     """
@@ -133,8 +163,8 @@ def checked_experts(experts: Any, shared: Any) -> tuple[NamedExperts, NamedExper
         if name in RESERVED:
             raise ValueError(f"{argument}: {name!r} is the name of a parameter; take another")
         if not hasattr(expert, "predict"):
-            raise TypeError(f"{argument}: {name!r} must be a regressor with fit and predict, not {expert!r}")
-        if _is_classifier(expert):
+            raise TypeError(f"{argument}: {name!r} must be a {kind} with fit and predict, not {expert!r}")
+        if kind == "regressor" and _is_classifier(expert):
             raise TypeError(f"{argument}: {name!r} is a classifier, and must be a regressor: {expert!r}")
     return pairs[:n], pairs[n:]
 
@@ -192,7 +222,7 @@ def expert_params(
     return params, {} if groups is None else {"groups": groups}
 
 
-def make_splits(cv: Any, X: Any, y: Floats, params: dict[str, Any], seed: int) -> list[Split]:
+def make_splits(cv: Any, X: Any, y: NDArray[Any], params: dict[str, Any], seed: int) -> list[Split]:
     """The (training, held-out) rows of every split."""
     from sklearn.model_selection import check_cv, KFold  # noqa: PLC0415 - slow to import
 

@@ -28,8 +28,8 @@ Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and thos
 class HeldOut:
     """Out-of-fold forecasts: N entries, one for each time that a row was held out.
 
-    ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, and
-    ``train`` the rows that the experts of each split were fitted on.
+    ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, or
+    (N, M, C) their probabilities of C classes, and ``train`` the rows that the experts of each split were fitted on.
     """
 
     rows: Indices
@@ -60,7 +60,8 @@ class Pool:
 
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
-    in an error.
+    in an error. ``outputs`` is the shape of an expert's answer at one row: () for a number, (C,) for probabilities of
+    C classes, which become a last axis of every array of forecasts.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -70,6 +71,7 @@ class Pool:
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     n_jobs: int | None = 1
     kind: str = "expert"
+    outputs: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -126,7 +128,9 @@ class Pool:
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         done = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_one)(self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}))
+            delayed(_fit_one)(
+                self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
+            )
             for fold, split in zip(_fold_labels(splits), splits, strict=True)
             for m, (name, expert) in enumerate(self.experts)
         )
@@ -149,10 +153,10 @@ class Pool:
     def predict(self, X: Any) -> Floats:
         """The predictions of all experts, (n, M)."""
         if self.n_jobs == 1:
-            columns = [expert_predictions(expert, X, self._label(name)) for name, expert in self.experts]
+            columns = [expert_predictions(one, X, self._label(name), self.outputs) for name, one in self.experts]
         else:
             columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(expert_predictions)(expert, X, self._label(name)) for name, expert in self.experts
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs) for name, one in self.experts
             )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
 
@@ -178,7 +182,7 @@ class Pool:
         for m, rows, weights in assignments:
             name, expert = self.experts[m]
             part = X if len(rows) == n else _safe_indexing(X, rows)
-            yield m, rows, weights, expert_predictions(expert, part, self._label(name))
+            yield m, rows, weights, expert_predictions(expert, part, self._label(name), self.outputs)
 
     def _label(self, name: str) -> str:
         return f"the {self.kind} {name!r}"
@@ -198,8 +202,16 @@ def expert_matrix(experts: Sequence[Any], X: Any, name: str = "experts") -> Floa
     return Pool.of(experts, name).predict(X)
 
 
-def expert_predictions(expert: Expert, X: Any, label: str = "the expert", places: Indices | None = None) -> Floats:
-    """The predictions of one expert, (n,), checked; ``label`` names it in an error, and ``places`` (n,) the rows.
+def expert_predictions(
+    expert: Expert,
+    X: Any,
+    label: str = "the expert",
+    outputs: tuple[int, ...] = (),
+    places: Indices | None = None,
+) -> Floats:
+    """The predictions of one expert, (n,) or (n, *outputs), checked.
+
+    An error calls the expert ``label`` and names a row by its number in ``places`` (n,), where they are given.
 
     >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
     array([1., 1.])
@@ -212,10 +224,11 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert", places
     except (TypeError, ValueError) as error:
         raise ValueError(f"{label} must return numbers: {error}") from error
     n = _n_rows(X)
-    if predictions.shape != (n,):
-        raise ValueError(f"{label} must return shape ({n},), one number per row, not {predictions.shape}")
+    if predictions.shape != (n, *outputs):
+        what = "probabilities" if outputs else "one number"
+        raise ValueError(f"{label} must return shape {(n, *outputs)}, {what} per row, not {predictions.shape}")
     if not np.isfinite(predictions).all():
-        row = int(np.argmin(np.isfinite(predictions)))
+        row = int(np.argmin(np.isfinite(predictions.reshape(n, -1)).all(axis=1)))
         place = row if places is None else int(places[row])
         raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {place}")
     return predictions
@@ -266,7 +279,13 @@ class Noting:
 
 
 def _fit_one(
-    label: str, expert: Any, X: Any, y: Floats, split: Split, params: Mapping[str, Any]
+    label: str,
+    expert: Any,
+    X: Any,
+    y: Floats,
+    split: Split,
+    params: Mapping[str, Any],
+    outputs: tuple[int, ...],
 ) -> tuple[Any, Floats]:
     """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
@@ -279,7 +298,7 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, places=test)
+    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test)
 
 
 def _fold_labels(splits: Sequence[Split]) -> list[str]:
@@ -294,7 +313,7 @@ def _fold_labels(splits: Sequence[Split]) -> list[str]:
 def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:
     rows = np.concatenate([test for _, test in splits])
     fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    forecasts = [np.column_stack([forecast for _, forecast in part]) for part in done]
+    forecasts = [np.stack([forecast for _, forecast in part], axis=1) for part in done]
     return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
 
 

@@ -25,7 +25,8 @@ class Candidate:
     "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients, or the ``depth``
     and number of boosted ``trees``, and the number ``k`` of active experts, None for all. "shared" is the convex
     stack plus what a learner on inputs and forecasts adds to it, by the learner's name, with its number of boosted
-    trees. A ``corrected`` candidate adds a linear combination of the experts, the same for all rows.
+    trees; or a stack of class probabilities that is no mixture of the experts'. A ``corrected`` candidate adds a
+    linear combination of the experts, the same for all rows.
     """
 
     kind: Kind
@@ -44,6 +45,8 @@ class Candidate:
         return "shared" if self.kind == "shared" else "plain"
 
     def __str__(self) -> str:
+        if self.kind == "shared" and self.name.endswith("stack"):
+            return self.name + (f", spread {self.spread:g}" if self.spread else "") + self._count()
         if self.kind == "shared":
             return f"convex stack and {self.name} on inputs and forecasts" + self._count()
         words = [self.name if self.kind == "single" else f"{self.name} {self.kind}"]

@@ -1,4 +1,4 @@
-"""The summary of a fitted `MoERegressor`: as text, and as plain values for JSON."""
+"""The summary of a fitted `MoERegressor` or `MoEClassifier`: as text, and as plain values for JSON."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -18,22 +18,35 @@ def summary_text(model: Any) -> str:
             f"weight of each kind: {kinds}",
             "leading candidates:",
             *leading,
+            *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
             str(model.region_table()),
         ]
     )
 
 
+def _scores_text(scores: Mapping[str, Any]) -> str:
+    """The held-out scores of probabilities as a table, a line for each answer."""
+    width = max(len(name) for name in scores)
+    lines = [f"{'held out':<{width}}  log loss  Brier  accuracy    AUC  calibration error"]
+    for name, one in scores.items():
+        values = f"{one.log_loss:>8.4f}  {one.brier:>5.3f}  {one.accuracy:>8.1%}  {one.auc:>5.3f}"
+        lines.append(f"{name:<{width}}  {values}  {one.calibration_error:>17.3f}")
+    return "\n".join(["", *lines])
+
+
 def plain_facts(model: Any) -> dict[str, Any]:
     """The verdict, the candidates, the regions and the held-out errors, ready for JSON."""
     regions = model.region_table()
+    classes = hasattr(model, "classes_")
+    measure, errors = ("log_loss", model.log_loss_) if classes else ("rmse", model.sigma_)
     facts: dict[str, Any] = plain_values(
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
             "experts": model.get_feature_names_out().tolist(),
             "candidates": [
-                {"candidate": str(c), "weight": w, "rmse": s}
-                for c, w, s in zip(model.candidates_, model.weights_, model.sigma_, strict=True)
+                {"candidate": str(c), "weight": w, measure: error}
+                for c, w, error in zip(model.candidates_, model.weights_, errors, strict=True)
             ],
             "regions": [
                 {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in asdict(row).items()}
@@ -43,6 +56,9 @@ def plain_facts(model: Any) -> dict[str, Any]:
             "held_out_errors": [stage.error for stage in model.history_],
         }
     )
+    if classes:
+        facts["classes"] = plain_values(model.classes_.tolist())
+        facts["held_out_scores"] = plain_values({name: asdict(one) for name, one in model.held_out_scores_.items()})
     return facts
 
 

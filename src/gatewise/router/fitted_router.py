@@ -12,6 +12,7 @@ from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, log_prior
+from gatewise.router.class_rows import ClassRows, ProbabilityFloor
 from gatewise.router.learning import continue_mixing, Mixing, RouterFit
 from gatewise.router.members import FittedList, gate_features, ListRows
 from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, region_table, RegionTable, Verdict
@@ -148,9 +149,12 @@ def disagreement(weights: Floats, F: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowView:
-    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name."""
+    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name.
 
-    guard: ForecastGuard
+    The guard of class probabilities is their floor.
+    """
+
+    guard: ForecastGuard | ProbabilityFloor
     maps: Mapping[str, GateFeatures]
 
 
@@ -181,7 +185,7 @@ class FittedRouter:
 
     names: tuple[str, ...]
     inputs: GateInputs
-    guard: ForecastGuard
+    guard: ForecastGuard | ProbabilityFloor
     maps: Mapping[str, GateFeatures]
     fitted: FittedList
     mixing: Mixing
@@ -240,24 +244,28 @@ class FittedRouter:
         """Whether the weights of the experts depend on their forecasts."""
         return any(self._looks(self.fitted.candidates[s]) for s in np.flatnonzero(shares))
 
-    def rows(self, shares: Floats, X: Any, F: Floats | None = None) -> ListRows:
-        """What the candidates with a share see of the rows of X; F (n, M) are the experts' forecasts, if needed."""
+    def rows(self, shares: Floats, X: Any, F: Floats | None = None, classes: ClassRows | None = None) -> ListRows:
+        """What the candidates with a share see of the rows of X; F (n, M) are the experts' forecasts, if needed.
+
+        Where responses are classes, ``classes`` has the experts' probabilities and, if they are known, the classes.
+        """
         inputs = self.inputs.transform(X)
         used = {self.fitted.candidates[s].name for s in np.flatnonzero(shares)}
         maps = {name: one for name, one in self.maps.items() if name in used}
         forecasts = np.empty((len(inputs.inside), 0)) if F is None else F
-        return ListRows(inputs, gate_features(maps, inputs, F), forecasts)
+        looked = F if classes is None else classes.confidence
+        return ListRows(inputs, gate_features(maps, inputs, looked), forecasts, classes)
 
-    def candidate_forecasts(self, X: Any, F: Floats) -> Floats:
+    def candidate_forecasts(self, X: Any, F: Floats, classes: ClassRows | None = None) -> Floats:
         """The forecasts of all candidates at the rows of X, (n, S)."""
-        return self.fitted.forecasts(self.rows(np.ones(len(self.fitted.candidates)), X, F))
+        return self.fitted.forecasts(self.rows(np.ones(len(self.fitted.candidates)), X, F, classes))
 
-    def continued(self, X: Any, F: Floats, loss: Loss, weight: Floats) -> Self:
+    def continued(self, X: Any, F: Floats, loss: Loss, weight: Floats, classes: ClassRows | None = None) -> Self:
         """The router after AFTER with forgetting has seen more rows X; the candidates are not fitted again.
 
         F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``weight`` (n,) their weights.
         """
-        forecasts, prior = self.candidate_forecasts(X, F), log_prior(self.fitted.candidates)
+        forecasts, prior = self.candidate_forecasts(X, F, classes), log_prior(self.fitted.candidates)
         return replace(self, mixing=continue_mixing(self.mixing, prior, forecasts, loss, weight))
 
     def _looks(self, c: Candidate) -> bool:

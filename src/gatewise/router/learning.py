@@ -1,7 +1,7 @@
 """From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
 
@@ -14,6 +14,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.router.candidates import by_family, Candidate, CONVEX, log_prior
+from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
     FittedGroup,
     FittedList,
@@ -69,7 +70,10 @@ class RouterFit:
     the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
     learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
     ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without gates; and ``stack`` (N,), the
-    convex stack's. ``compared`` (n, S) are forecasts of the list ``final`` at some rows.
+    convex stack's. ``compared`` (n, S) are forecasts of the list ``final`` at some rows, ``errors`` (S,) the mean
+    held-out errors of the candidates. Where responses are classes, the out-of-fold probabilities of all classes are
+    those of the aggregate, ``probabilities`` (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts``
+    (N, M, C); else all are empty.
     """
 
     final: FittedList
@@ -82,6 +86,10 @@ class RouterFit:
     plain: Floats
     stack: Floats
     compared: Floats
+    errors: Floats
+    probabilities: Floats = field(default_factory=lambda: np.empty(0))
+    stacked: Floats = field(default_factory=lambda: np.empty(0))
+    experts: Floats = field(default_factory=lambda: np.empty(0))
 
     def signal(self) -> Floats:
         """What speaks for gates at every entry, (N,), as `gating_signal` says."""
@@ -120,17 +128,22 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in (0, 1)
     )
     (mixing,) = mix(whole, priors[:1])
+    entries, fitted = seen.part(used), [one for one, _ in lists]
+    weights = _held_out_weights(shares, fitted, fold, entries)
+    classes = {} if entries.classes is None else _held_out_classes(shares, fitted, fold, entries, weights)
     return RouterFit(
         final=final,
         mixing=mixing,
         rows=rows,
         loss=used_loss,
         F=F[used],
-        weights=_held_out_weights(shares, [one for one, _ in lists], fold, seen.part(used)),
+        weights=weights,
         forecasts=_by_part(forecasts, shares),
         plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(CONVEX)],
         compared=compared,
+        errors=np.average(used_loss.error(forecasts), axis=0, weights=weight[used] if weight[used].any() else None),
+        **classes,
     )
 
 
@@ -199,7 +212,7 @@ def fit_lists(
         elif family == "tree":
             groups.append(TreeGates.fit(members, task, seed))
         elif family == "shared":
-            groups.append(SharedLearners.fit(members, task, seed))
+            groups.append((SharedLearners if rows.classes is None else ClassStacks).fit(members, task, seed))
         else:
             groups.append(SoftmaxMembers.fit(members, task))
     lists = []
@@ -295,6 +308,26 @@ def _held_out_weights(
             here = entries[fold[entries] == number]
             weights[here] = lists[number].mean_weights(share, seen.part(here))
     return weights
+
+
+def _held_out_classes(
+    shares: list[tuple[Indices, Floats]],
+    lists: list[FittedList],
+    fold: Indices,
+    seen: ListRows,
+    weights: Floats,
+) -> dict[str, Floats]:
+    """The out-of-fold probabilities of all classes, from the same lists and shares as the weights (N, M)."""
+    assert seen.classes is not None
+    experts = seen.classes.probabilities
+    total = np.einsum("im,imc->ic", weights, experts)
+    stacked = np.einsum("im,imc->ic", np.stack([one.stack for one in lists])[fold], experts)
+    for entries, share in shares:
+        for number in np.unique(fold[entries]):
+            here = entries[fold[entries] == number]
+            for part in lists[number].shared_parts(share, seen.part(here)).values():
+                total[here] += part
+    return {"probabilities": total, "stacked": stacked, "experts": experts}
 
 
 def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:

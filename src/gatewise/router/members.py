@@ -17,6 +17,7 @@ from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, CONVEX
+from gatewise.router.class_rows import ClassRows
 from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
@@ -29,12 +30,14 @@ class ListRows:
     """What the members of the list see of n rows.
 
     ``inputs`` are the gates' view of the rows, ``features`` the features (n, p) of every softmax gate by its name,
-    and ``F`` (n, M) the experts' forecasts.
+    and ``F`` (n, M) the experts' forecasts. Where responses are classes, F has the probabilities of the class that
+    was observed, and ``classes`` those of all classes.
     """
 
     inputs: Inputs
     features: Mapping[str, Floats]
     F: Floats
+    classes: ClassRows | None = None
 
     def __len__(self) -> int:
         return len(self.inputs.inside)
@@ -42,7 +45,8 @@ class ListRows:
     def part(self, entries: Indices) -> "ListRows":
         """Some of the rows."""
         features = {name: columns[entries] for name, columns in self.features.items()}
-        return ListRows(self.inputs[entries], features, self.F[entries])
+        classes = None if self.classes is None else self.classes.part(entries)
+        return ListRows(self.inputs[entries], features, self.F[entries], classes)
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
@@ -53,7 +57,9 @@ class ListRows:
             width = max(block.shape[1] for block in blocks)
             features[name] = np.concatenate([np.pad(b, ((0, 0), (0, width - b.shape[1]))) for b in blocks])
         inputs = Inputs.join([part.inputs for part in parts])
-        return cls(inputs, features, np.concatenate([part.F for part in parts]))
+        known = [part.classes for part in parts if part.classes is not None]
+        classes = ClassRows.join(known) if known else None
+        return cls(inputs, features, np.concatenate([part.F for part in parts]), classes)
 
 
 def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
@@ -134,7 +140,7 @@ class FittedMembers(Protocol):
         ...
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
-        """What is added to the mixture, sum_s share_s h_s, by the name of the part, (n,) each."""
+        """What is added to the mixture, sum_s share_s h_s, by the name of the part, (n,) or (n, C) each."""
         ...
 
     def forecasts(self, rows: ListRows) -> Floats:
@@ -167,7 +173,7 @@ class FittedList:
         return total
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
-        """What is added to the mixture by these shares, by the name of the part, (n,) each."""
+        """What is added to the mixture by these shares, by the name of the part, (n,) or (n, C) each."""
         total: dict[str, Floats] = {}
         for group, part in self._with_parts(shares):
             for name, values in group.shared_parts(part, rows).items():

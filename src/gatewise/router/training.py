@@ -13,8 +13,10 @@ from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
 from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
-from gatewise.losses import ResidualLoss
+from gatewise.losses import LogLoss, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, candidate_list
+from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
+from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
 from gatewise.router.learning import fresh_signals, learn, PARTS, RouterFit, RouterSample
 from gatewise.router.members import gate_features, ListRows
@@ -31,7 +33,8 @@ ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is bel
 class TrainingTask:
     """All that training needs: the rows, the two pools, the splits and the gates to consider.
 
-    ``ks`` are the numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
+    Where responses are classes, ``y`` has their numbers, and the routed experts give probabilities. ``ks`` are the
+    numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
     """
 
     X: Any
@@ -88,8 +91,12 @@ def _candidates(task: TrainingTask) -> tuple[Candidate, ...]:
     trees: list[Candidate] = []
     if None in task.ks:
         trees = tree_gates() if TreeGate in task.gates.values() and len(task.routed.experts) > 1 else []
-        trees += shared_learners(settings.learners)
-    return candidate_list(task.routed.names, ks, settings.spreads, settings.correct, trees)
+        if task.routed.outputs:
+            trees += class_stacks(settings.correct, settings.learners)
+        else:
+            trees += shared_learners(settings.learners)
+    corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
+    return candidate_list(task.routed.names, ks, settings.spreads, corrected, trees)
 
 
 def _softmax_gates(task: TrainingTask) -> dict[str, GateChoice]:
@@ -100,15 +107,34 @@ def _softmax_gates(task: TrainingTask) -> dict[str, GateChoice]:
 def _prepare(task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
     inputs = task.inputs[held_out.rows]
-    guard = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]])
-    F, _ = guard.apply(held_out.F)
+    loss: Loss
+    guard: ForecastGuard | ProbabilityFloor
+    if task.routed.outputs:
+        classes, guard = _with_floors(task, held_out, target, known)
+        F, looked, loss = classes.observed, classes.confidence, LogLoss()
+    else:
+        guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
+        F = looked = guard.apply(held_out.F)[0]
+        loss = ResidualLoss(target, task.settings.density)
     seen = inputs if len(known) == len(F) else inputs[known]
     maps = {
-        name: gate.feature_map.fit(gate, seen, F[known], task.seed) for name, gate in _softmax_gates(task).items()
+        name: gate.feature_map.fit(gate, seen, looked[known], task.seed)
+        for name, gate in _softmax_gates(task).items()
     }
-    rows = ListRows(inputs, gate_features(maps, inputs, F), F)
-    loss = ResidualLoss(target, task.settings.density)
+    rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
     return RouterSample(rows, held_out, loss, task.sample_weight), RowView(guard, maps)
+
+
+def _with_floors(
+    task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices
+) -> tuple[ClassRows, ProbabilityFloor]:
+    """Held-out probabilities with floors that were learned without their rows, and the floors for new rows."""
+    rows = ClassRows(held_out.F, target[held_out.rows].astype(np.intp))
+    weight = task.sample_weight[held_out.rows]
+    learners = [(np.intersect1d(some, known), out) for some, out in held_out.learners()]
+    fresh = np.setdiff1d(np.arange(len(weight)), known)
+    floored = cross_fitted_floors(rows, weight, [*learners, (known, fresh)])
+    return ClassRows(floored, rows.outcome), ProbabilityFloor.fit(rows.part(known), weight[known])
 
 
 def _active_counts(gate: GateChoice, ks: Sequence[int | None]) -> Sequence[int | None]:

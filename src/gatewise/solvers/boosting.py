@@ -18,7 +18,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.solvers.softmax_path import RowSample
 
-Part = Literal["scores", "shared"]
+Part = Literal["scores", "shared", "classes"]
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
 MOST_GROWING = 20_000  # rows that one tree is grown on, at most; each round draws others
@@ -64,7 +64,10 @@ class _Slopes(NamedTuple):
 def boost(
     problem: BoostingProblem, samples: Sequence[RowSample], part: Part, plan: Boosting, seed: int
 ) -> list[Boosted]:
-    """Boost the scores of a gate, or a shared part beside constant weights, on the loss of the mixture.
+    """Boost the scores of a gate, or a shared part beside constant weights, on the loss of the mixture; or classes.
+
+    "classes" boosts the scores of C classes beside probabilities (n, C), which a sample then has as its
+    ``reference``: ``F`` (n, C) has a one at the class of each row, and the loss is the log loss.
 
     One ensemble for every sample of the rows. The sum of the trees (`kernels.tree_sums`) is the scores (n, M), or the
     shared part (n, 1) over the loss's scale. The first r trees are what r rounds would have given.
@@ -86,7 +89,7 @@ def boost(
 def _boost_one(
     problem: BoostingProblem, columns: Any, sample: RowSample, part: Part, plan: Boosting, seed: int
 ) -> Boosted:
-    rng, n_outputs = np.random.default_rng(seed), problem.F.shape[1] if part == "scores" else 1
+    rng, n_outputs = np.random.default_rng(seed), 1 if part == "shared" else problem.F.shape[1]
     used = sample.sample_weight > 0.0
     used[sample.asked] = True
     places = np.flatnonzero(used)
@@ -147,6 +150,8 @@ def slopes_of(
 ) -> Callable[[Floats], _Slopes]:
     """The function from outputs (n, J) to the gradient and the curvature of the loss at every row of ``places``."""
     F, weight, unit = problem.F[places], sample.sample_weight[places], sample.scale
+    if part == "classes":
+        return _class_slopes(F, weight, np.log(sample.reference[places]))
     constant = F @ sample.reference
     loss = problem.loss
     y = loss.y[places] if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian) else None
@@ -172,6 +177,16 @@ def slopes_of(
         return _Slopes(slope[:, None] * tilts, curvature[:, None] * tilts**2)
 
     return scores if part == "scores" else shared
+
+
+def _class_slopes(outcome: Floats, weight: Floats, log_base: Floats) -> Callable[[Floats], _Slopes]:
+    """The slopes of the log loss in scores (n, C) beside log_base; outcome (n, C) has a one in each row."""
+
+    def classes(outputs: Floats) -> _Slopes:
+        p = softmax(log_base + outputs, axis=1)
+        return _Slopes(weight[:, None] * (p - outcome), weight[:, None] * p * (1.0 - p))
+
+    return classes
 
 
 def forests(

@@ -1,0 +1,322 @@
+"""`MoEClassifier`: a pool of classifiers and a gate that says which to use where."""
+
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from gatewise.arrays import Floats, Indices
+from gatewise.estimators.moe_regressor import RoutedEstimator
+from gatewise.estimators.validation import (
+    all_or_nothing,
+    checked_experts,
+    checked_labels,
+    checked_rows,
+    chosen_gates,
+    expert_params,
+    make_splits,
+)
+from gatewise.experts.class_expert import ClassExpert
+from gatewise.experts.pool import nonzero_assignments, Pool
+from gatewise.gates.inputs import GateInputs
+from gatewise.losses import LogLoss
+from gatewise.router.class_rows import ClassOutOfFold, ClassRows, ProbabilityFloor
+from gatewise.router.class_scores import ClassScores
+from gatewise.router.fitted_router import FittedRouter
+from gatewise.router.members import ListRows
+from gatewise.router.settings import MoESettings
+from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
+from gatewise.router.verdict import region_table, RegionTable
+
+UNKNOWN: Indices = np.empty(0, dtype=np.intp)
+
+
+class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
+    """Combines classifiers by a gate that is learned from their held-out probabilities, with the log loss.
+
+    p(c | x) = sum_m g_m(x) p_m(c | x), averaged over a list of gates and stacks by AFTER. Nothing may be added to a
+    probability, so there are no shared experts; members of the list that are no mixture of the experts, such as a
+    logistic stack, enter as their difference to the convex stack.
+
+    Parameters
+    ----------
+    experts : list of classifiers, or of (name, classifier) pairs
+        With ``predict_proba``; one with ``decision_function`` only is calibrated by a cross-fitted sigmoid, and one
+        with labels only by a smoothed confusion matrix (`ClassExpert`). Probabilities are bounded away from 0 by a
+        floor that is learned from held-out rows (`ProbabilityFloor`).
+    gates, k, n_jobs, random_state, settings
+        As in `MoERegressor`. ``settings.correct`` is whether the list has tempered and logistic stacks, "boosted" in
+        ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
+    cv : int, splitter, iterable of splits, "prefit" or None
+        As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five.
+    cost : None, number or array (C, C)
+        What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
+        probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
+        deciding for class c when class j is true, both in the order of ``classes_``.
+
+    Attributes
+    ----------
+    classes_ : array (C,)
+    verdict_, experts_, candidates_, weights_, selected_, history_, stack_weights_
+        As in `MoERegressor`; errors and gains are log losses.
+    log_loss_ : array (S,)
+        The held-out log loss of every candidate.
+    floor_ : array (M,)
+        The part of the class frequencies that is mixed into the probabilities of every expert.
+    out_of_fold_ : ClassOutOfFold
+        Probabilities and gate weights of every row, from the fit that held it out.
+    held_out_scores_ : dict of ClassScores
+        Log loss, Brier score, accuracy, AUC and calibration error of the model, the convex stack and every expert.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (300, 2))
+    >>> y = np.where(np.where(X[:, 0] < 0, X[:, 1], np.sin(9 * X[:, 1])) > 0, "yes", "no")
+    >>> model = MoEClassifier([LogisticRegression(), KNeighborsClassifier()], random_state=0).fit(X, y)
+    >>> model.predict_proba(X[:5]).shape, model.gate_weights(X[:5]).shape
+    ((5, 2), (5, 2))
+    """
+
+    _pool_: Pool
+    _unit_weight: float
+    online_probabilities_: Floats
+
+    def __init__(
+        self,
+        experts: Sequence[Any],
+        gates: Any = "auto",
+        k: Any = "auto",
+        cv: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        settings: MoESettings | None = None,
+        cost: Any = None,
+    ) -> None:
+        self.experts = experts
+        self.gates = gates
+        self.k = k
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.settings = settings
+        self.cost = cost
+
+    @all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
+        experts, _ = checked_experts(self.experts, (), "classifier")
+        X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes, but has one class, {classes[0]!r}")
+        self.classes_, settings = classes, self._settings()
+        self._checked_cost()
+        seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        params, split_params = expert_params(self, experts, sample_weight, weight, groups)
+        inputs, unit_weight = GateInputs.fit(X, settings.n_components, settings.fade), float(weight.mean())
+        prefit = isinstance(self.cv, str) and self.cv == "prefit"
+        task = TrainingTask(
+            X=X,
+            y=codes.astype(np.float64),
+            sample_weight=weight / unit_weight,
+            routed=Pool(self._wrapped(experts, prefit, seed), params, self.n_jobs, outputs=(len(classes),)),
+            shared=Pool([]),
+            splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
+            inputs=inputs.transform(X),
+            gates=chosen_gates(self.gates, len(experts), self._asks_all()),
+            ks=self._ks(len(experts)),
+            settings=settings,
+            seed=seed,
+        )
+        self._unit_weight = unit_weight
+        self._keep(task, use_as_they_are(task) if prefit else train(task), inputs)
+        return self
+
+    def predict_proba(self, X: Any, readout: str | None = None) -> Floats:
+        """The probability of every class, (n, C), in the order of ``classes_``."""
+        X, shares = self._rows_and_shares(X, readout)
+        router = self._router
+        if router.needs_forecasts(shares):
+            rows = self._rows(X, shares)
+            total = self._mixture(router.fitted.mean_weights(shares, rows), rows)
+            for part in router.fitted.shared_parts(shares, rows).values():
+                total += part
+        else:
+            total = self._sparse_mixture(X, router.fitted.mean_weights(shares, router.rows(shares, X)))
+        total = np.maximum(total, 0.0)  # rounding
+        return np.asarray(total / total.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any, readout: str | None = None) -> NDArray[Any]:
+        """The label of every row, (n,), as ``cost`` decides."""
+        p, cost = self.predict_proba(X, readout), self._checked_cost()
+        if cost is None:
+            return np.asarray(self.classes_[p.argmax(axis=1)])
+        decided = (p[:, 1] >= cost).astype(np.intp) if cost.ndim == 0 else (p @ cost).argmin(axis=1)
+        return np.asarray(self.classes_[decided])
+
+    def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
+        """The weight of every expert at every row, (n, M), each row on the simplex."""
+        X, shares = self._rows_and_shares(X, readout)
+        rows = self._rows(X, shares) if self._router.weights_need_forecasts(shares) else self._router.rows(shares, X)
+        return self._router.fitted.mean_weights(shares, rows)
+
+    def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
+        """What the probabilities are made of, by name, (n, C) each; they have the sum ``predict_proba(X)``.
+
+        For every expert its weight times its probabilities, and for every stack that is no mixture of the experts its
+        share times its difference to the convex stack.
+        """
+        X, shares = self._rows_and_shares(X, readout)
+        rows = self._rows(X, shares)
+        assert rows.classes is not None
+        weighed = self._router.fitted.mean_weights(shares, rows)[:, :, None] * rows.classes.probabilities
+        experts = {name: weighed[:, m] for m, name in enumerate(self._router.names)}
+        parts = self._router.fitted.shared_parts(shares, rows)
+        named = {f"{name} (shared part)" if name in experts else name: part for name, part in parts.items()}
+        return {**named, **experts}
+
+    def expert_probabilities(self, X: Any) -> Floats:
+        """The probabilities of the experts with their floors, (n, M, C)."""
+        check_is_fitted(self)
+        return self._floored(checked_rows(self, X))
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, update_experts: bool = False
+    ) -> Self:
+        """Continue the aggregation on new rows, in the order given; gates stay as they are.
+
+        As in `MoERegressor`. ``online_probabilities_`` grows by the probability of the class of each of these rows,
+        given before it was seen. A first call is a fit; every one of ``classes`` must then occur in y.
+        """
+        if not hasattr(self, "verdict_"):
+            if classes is not None and not np.isin(classes, np.asarray(y)).all():
+                raise ValueError("classes: the first rows must hold every class, as experts are fitted to them")
+            return self.fit(X, y, sample_weight)
+        X, labels, weight = checked_labels(self, X, y, sample_weight, reset=False)
+        strange = np.flatnonzero(~np.isin(labels, self.classes_))
+        if len(strange):
+            raise ValueError(f"y has the label {labels[strange[0]]!r}, which fit has not seen; fit again")
+        rows = ClassRows(self._floored(X), np.searchsorted(self.classes_, labels))
+        router = self._router.continued(X, rows.observed, LogLoss(), weight / self._unit_weight, rows)
+        self._keep_router(router)
+        self.online_probabilities_ = np.concatenate([self.online_probabilities_, router.mixing.online])
+        if update_experts:
+            self._update_experts(X, labels)
+        return self
+
+    def region_table(self, measure: str = "log loss") -> RegionTable:
+        """Per expert: where it leads, its loss there beside the runner-up's, and its region in words.
+
+        ``measure`` is "log loss", or "errors" for the fraction of rows whose most probable class is wrong.
+        """
+        check_is_fitted(self)
+        if measure not in ("log loss", "errors"):
+            raise ValueError(f"measure must be 'log loss' or 'errors', not {measure!r}")
+        return self._router.regions if measure == "log loss" else self._error_regions
+
+    def _wrapped(self, experts: Sequence[tuple[str, Any]], prefit: bool, seed: int) -> list[tuple[str, ClassExpert]]:
+        """The experts as ones that answer with probabilities of all classes."""
+        if prefit:
+            return [(name, ClassExpert.of_fitted(one, self.classes_)) for name, one in experts]
+        return [(name, ClassExpert(one, self.classes_, seed)) for name, one in experts]
+
+    def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs) -> None:
+        """The fitted attributes."""
+        fit, names, labels = trained.fit, task.routed.names, self.classes_
+        single_k = None if self._asks_all() else int(self.k)
+        outcome = task.y[fit.rows].astype(np.intp)
+        self._keep_router(
+            FittedRouter.from_fit(
+                fit, trained.view, task.X, inputs, names, task.sample_weight, trained.signal, single_k
+            )
+        )
+        wrong = (fit.experts.argmax(axis=2) != outcome[:, None]).astype(np.float64)
+        encoded = inputs.encode(_safe_indexing(task.X, fit.rows))
+        self._error_regions = region_table(names, fit.weights, wrong, encoded, inputs.names)
+        self._pool_ = Pool(
+            list(zip(names, trained.routed, strict=True)), n_jobs=self.n_jobs, outputs=task.routed.outputs
+        )
+        self.experts_, self.history_ = [expert.fitted for expert in trained.routed], trained.history
+        self.log_loss_, self.online_probabilities_ = fit.errors, np.empty(0)
+        self.out_of_fold_ = ClassOutOfFold(
+            fit.rows, labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
+        )
+        answers = {"model": fit.probabilities, "convex stack": fit.stacked}
+        answers |= {name: fit.experts[:, m] for m, name in enumerate(names)}
+        weight = task.sample_weight[fit.rows]
+        self.held_out_scores_ = {name: ClassScores.of(p, outcome, weight) for name, p in answers.items()}
+
+    @property
+    def floor_(self) -> Floats:
+        """The part of the class frequencies in the probabilities of every expert, (M,)."""
+        check_is_fitted(self)
+        return self._floor.floor
+
+    @property
+    def _floor(self) -> ProbabilityFloor:
+        floor = self._router.guard
+        assert isinstance(floor, ProbabilityFloor)
+        return floor
+
+    def _checked_cost(self) -> Floats | None:
+        """The cost as an array, a threshold () or a matrix (C, C); None for the most probable class."""
+        if self.cost is None:
+            return None
+        C, given = len(self.classes_), np.asarray(self.cost, dtype=np.float64)
+        threshold = given.ndim == 0 and C == 2 and bool(0.0 < given < 1.0)
+        if not threshold and (given.shape != (C, C) or not np.isfinite(given).all()):
+            raise ValueError(
+                f"cost must be None, a threshold between 0 and 1 for two classes, or a finite ({C}, {C}) matrix for "
+                f"these {C} classes, not {self.cost!r}"
+            )
+        return given
+
+    def _floored(self, X: Any) -> Floats:
+        """The experts' probabilities with their floors, (n, M, C)."""
+        return self._floor.apply(self._pool_.predict(X))
+
+    def _rows(self, X: Any, shares: Floats) -> ListRows:
+        classes = ClassRows(self._floored(X), UNKNOWN)
+        return self._router.rows(shares, X, None, classes)
+
+    def _mixture(self, weights: Floats, rows: ListRows) -> Floats:
+        assert rows.classes is not None
+        return np.asarray(np.einsum("im,imc->ic", weights, rows.classes.probabilities))
+
+    def _sparse_mixture(self, X: Any, weights: Floats) -> Floats:
+        """The mixture by weights (n, M), (n, C), asking each expert for the rows where it has weight."""
+        total = np.zeros((len(weights), len(self.classes_)))
+        for m, rows, part, p in self._pool_.answers(X, nonzero_assignments(weights)):
+            total[rows] += part[:, None] * self._floor.apply_one(m, p)
+        return total
+
+    def _update_experts(self, X: Any, labels: NDArray[Any]) -> None:
+        """Update the experts that have ``partial_fit``, in copies: one that came fitted stays as it was."""
+        experts = deepcopy(self._pool_.models)
+        for expert in experts:
+            if hasattr(expert.fitted, "partial_fit"):
+                expert.fitted.partial_fit(X, labels)
+        self._pool_ = self._pool_.with_models(experts)
+        self.experts_ = [expert.fitted for expert in experts]
+
+
+def _splits(cv: Any, X: Any, codes: Indices, params: dict[str, Any], seed: int) -> list[tuple[Indices, Indices]]:
+    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds."""
+    from sklearn.model_selection import KFold, StratifiedKFold  # noqa: PLC0415 - slow to import
+
+    if cv is None or isinstance(cv, int | np.integer):
+        folds = min(5 if cv is None else int(cv), len(codes))
+        kind = StratifiedKFold if np.bincount(codes).max() >= folds else KFold
+        cv = kind(folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():  # a class may have fewer rows than there are folds
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return make_splits(cv, X, codes, params, seed)

@@ -1,0 +1,302 @@
+"""`MoEClassifier`: laws of probabilities, experts of every kind, bad input, and scikit-learn citizenship."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.metrics import log_loss
+from sklearn.model_selection import TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gatewise as gw
+
+QUICK = gw.MoESettings(n_orders=2, spreads=(1.0, 10.0), learners=())
+PLAIN = [("bayes", GaussianNB()), ("prior", DummyClassifier(strategy="prior"))]
+
+
+class ColumnProbability(ClassifierMixin, BaseEstimator):
+    """Two classes: the probability of the second one is a column of X."""
+
+    def __init__(self, column=0, value=None):
+        self.column = column
+        self.value = value
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        p = X[:, self.column] if self.value is None else np.full(len(X), self.value)
+        return np.column_stack([1.0 - p, p])
+
+    def predict(self, X):
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class Labels(ClassifierMixin, BaseEstimator):
+    """A classifier without probabilities."""
+
+    def fit(self, X, y):
+        self.tree_ = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
+        self.classes_ = self.tree_.classes_
+        return self
+
+    def predict(self, X):
+        return self.tree_.predict(X)
+
+
+@pytest.fixture(scope="module")
+def halves():
+    """Two forecasts of a probability in columns 1 and 2, each right on one side of column 0."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, 600), rng.uniform(0.05, 0.95, (600, 2))])
+    truth = np.where(X[:, 0] > 0, X[:, 1], X[:, 2])
+    return X, np.where(rng.uniform(size=600) < truth, "yes", "no"), truth
+
+
+@pytest.fixture(scope="module")
+def local(halves):
+    X, y, _ = halves
+    experts = [("one", ColumnProbability(1)), ("two", ColumnProbability(2))]
+    return gw.MoEClassifier(experts, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Three classes, and a model with every kind of member."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(210, 3))
+    scores = np.column_stack([2 * X[:, 0], X[:, 1] ** 2, np.zeros(210)])
+    y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1) + 10
+    experts = [LinearDiscriminantAnalysis(), GaussianNB(), RidgeClassifier(), ("labels", Labels())]
+    settings = replace(QUICK, learners=("boosted",))
+    return (
+        X,
+        y,
+        gw.MoEClassifier(experts, gates=["linear", "tree", "forecast"], random_state=0, settings=settings).fit(X, y),
+    )
+
+
+@parametrize_with_checks(
+    [
+        gw.MoEClassifier(
+            PLAIN, gates=["linear"], random_state=0, settings=replace(QUICK, spreads=(1.0,), correct=False)
+        )
+    ],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": "folds are drawn by rows, and a repeated row counts twice",
+    },
+)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+class TestFinding:
+    def test_locality_is_found_and_used(self, local, halves):
+        X, y, truth = halves
+        assert local.verdict_.gates
+        assert local.verdict_.gain.low > 0.0
+        stack = gw.MoEClassifier(local.experts, gates=(), random_state=0, settings=QUICK).fit(X, y)
+        best = np.column_stack([1 - truth, truth])
+        losses = [log_loss(y, p) - log_loss(y, best) for p in (local.predict_proba(X), stack.predict_proba(X))]
+        assert losses[0] < 0.3 * losses[1]
+        clear = np.abs(X[:, 0]) > 0.2
+        assert (local.gate_weights(X).argmax(axis=1) == (X[:, 0] < 0))[clear].mean() > 0.95
+
+    def test_regions_in_log_loss_and_in_errors(self, local):
+        for measure in ("log loss", "errors"):
+            table = local.region_table(measure)
+            assert all(row.advantage.low > 0 for row in table)
+            assert "x0" in table.rows[0].description
+        with pytest.raises(ValueError, match="measure"):
+            local.region_table("brier")
+
+    def test_the_summary_and_the_report_tell_the_scores(self, local):
+        assert "calibration error" in local.summary()
+        facts = local.report()
+        assert facts["classes"] == ["no", "yes"]
+        assert facts["held_out_scores"]["model"]["log_loss"] < facts["held_out_scores"]["convex stack"]["log_loss"]
+
+
+class TestProbabilities:
+    def test_laws(self, three):
+        X, _, model = three
+        p = model.predict_proba(X)
+        assert (p > 0).all()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+        for readout in ("aggregate", "single"):
+            parts = model.explain(X, readout)
+            np.testing.assert_allclose(sum(parts.values()), model.predict_proba(X, readout), atol=1e-12)
+        weights = model.gate_weights(X)
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+        assert {"tempered stack", "logistic stack", "boosted stack"} <= model.explain(X).keys()
+
+    def test_without_other_members_the_mixture_is_that_of_the_experts(self, halves):
+        X, y, _ = halves
+        settings = replace(QUICK, correct=False)
+        model = gw.MoEClassifier(
+            [ColumnProbability(1), ColumnProbability(2)], gates=["linear"], random_state=0, settings=settings
+        )
+        model.fit(X, y)
+        mixture = np.einsum("im,imc->ic", model.gate_weights(X), model.expert_probabilities(X))
+        np.testing.assert_allclose(model.predict_proba(X), mixture)
+
+    def test_held_out_probabilities_agree_with_the_candidates(self, three):
+        _, _, model = three
+        held = model.out_of_fold_
+        np.testing.assert_allclose(held.probabilities.sum(axis=1), 1.0)
+        observed = held.probabilities[np.arange(len(held.rows)), held.outcome]
+        assert np.isclose(-np.log(observed).mean(), model.history_[0].error)
+
+    def test_relabelling_classes_relabels_columns(self, halves):
+        X, y, _ = halves
+        experts = [LogisticRegression(), GaussianNB()]
+        given = gw.MoEClassifier(experts, gates=["linear"], random_state=0, settings=QUICK).fit(X[:150], y[:150])
+        turned = gw.MoEClassifier(experts, gates=["linear"], random_state=0, settings=QUICK).fit(
+            X[:150], y[:150] == "no"
+        )
+        np.testing.assert_allclose(given.predict_proba(X), turned.predict_proba(X)[:, ::-1], atol=0.02)
+
+    def test_an_expert_that_is_surely_wrong_gets_a_floor_and_little_weight(self, halves):
+        X, y, truth = halves
+        X = np.column_stack([X[:, 0], truth])
+        sure = [("sure", ColumnProbability(value=1.0)), ("true", ColumnProbability(1))]
+        model = gw.MoEClassifier(sure, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
+        assert model.floor_[0] == pytest.approx(0.02)
+        assert (model.floor_ > 1 / 601).all()
+        assert np.isfinite(model.held_out_scores_["sure"].log_loss)
+        assert model.stack_weights_[0] < 0.3
+
+    def test_sparse_prediction_asks_one_expert(self, halves):
+        X, y, _ = halves
+        model = gw.MoEClassifier(
+            [ColumnProbability(1), ColumnProbability(2)],
+            k=1,
+            random_state=0,
+            settings=replace(QUICK, readout="single"),
+        ).fit(X, y)
+        weights = model.gate_weights(X)
+        assert ((weights > 0).sum(axis=1) == 1).all()
+        mixture = np.einsum("im,imc->ic", weights, model.expert_probabilities(X))
+        np.testing.assert_allclose(model.predict_proba(X), mixture)
+
+
+class TestDecisions:
+    def test_a_threshold_is_a_cost_matrix(self, local, halves):
+        X, _, _ = halves
+        p = local.predict_proba(X)[:, 1]
+        strict, matrix = clone(local), clone(local)
+        for model, cost in ((strict, 0.7), (matrix, [[0.0, 0.7], [0.3, 0.0]])):
+            model.__dict__.update({**local.__dict__, "cost": cost})
+            np.testing.assert_array_equal(model.predict(X) == "yes", p >= 0.7)
+
+    @pytest.mark.parametrize("cost", [1.5, "cheap", [[0.0, 1.0, 2.0]], [[0.0, np.inf], [1.0, 0.0]]])
+    def test_bad_costs(self, halves, cost):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match=r"cost|could not convert"):
+            gw.MoEClassifier(PLAIN, cost=cost).fit(X, y)
+
+
+class TestRows:
+    def test_time_order_partial_fit_and_new_labels(self, halves):
+        X, y, _ = halves
+        model = gw.MoEClassifier(PLAIN, gates=["linear"], cv=TimeSeriesSplit(4), random_state=0, settings=QUICK).fit(
+            X[:300], y[:300]
+        )
+        model.partial_fit(X[300:400], y[300:400])
+        assert model.online_probabilities_.shape == (100,)
+        assert ((model.online_probabilities_ > 0) & (model.online_probabilities_ < 1)).all()
+        model.partial_fit(X[400:420], y[400:420], update_experts=True)
+        with pytest.raises(ValueError, match="maybe"):
+            model.partial_fit(X[:1], ["maybe"])
+
+    def test_prefit_experts_are_used_as_they_are(self, halves):
+        X, y, _ = halves
+        experts = [GaussianNB().fit(X[:300], y[:300]), LogisticRegression().fit(X[:300], y[:300])]
+        model = gw.MoEClassifier(experts, gates=["linear"], cv="prefit", random_state=0, settings=QUICK).fit(
+            X[300:], y[300:]
+        )
+        assert model.experts_[0] is experts[0]
+        with pytest.raises(TypeError, match="CalibratedClassifierCV"):
+            gw.MoEClassifier([RidgeClassifier().fit(X, y)], cv="prefit").fit(X, y)
+
+    def test_sample_weights_of_zero_leave_rows_out(self, halves):
+        X, _, _ = halves
+        y = np.where(X[:, 0] > 0, "yes", "no")
+        wrong = np.where(X[:, 0] > 0, "no", "yes")
+        weight = np.repeat([1.0, 0.0], 200)
+        both = np.concatenate([X[:200], X[:200]]), np.concatenate([y[:200], wrong[:200]])
+        model = gw.MoEClassifier(PLAIN, gates=["linear"], random_state=0, settings=QUICK)
+        assert log_loss(y[:200], model.fit(*both, sample_weight=weight).predict_proba(X[:200])) < 0.3
+
+    def test_rare_classes_and_folds_without_them(self):
+        rng = np.random.default_rng(5)
+        X = rng.normal(size=(60, 2))
+        y = np.where(X[:, 0] > 0, "a", "b").astype(object)
+        y[7] = "rare"
+        experts = [GaussianNB(), LogisticRegression(), RidgeClassifier(), ("labels", Labels())]
+        model = gw.MoEClassifier(experts, gates=["linear"], random_state=0, settings=QUICK).fit(X, y)
+        assert model.classes_.tolist() == ["a", "b", "rare"]
+        assert (model.predict_proba(X) > 0).all()
+        assert model.score(X, y) > 0.8
+
+
+class TestBadInput:
+    def test_one_class(self):
+        with pytest.raises(ValueError, match="one class"):
+            gw.MoEClassifier(PLAIN).fit(np.ones((5, 1)), ["a"] * 5)
+
+    def test_a_regression_target(self, halves):
+        X, _, truth = halves
+        with pytest.raises(ValueError, match="continuous"):
+            gw.MoEClassifier(PLAIN).fit(X, truth)
+
+    def test_missing_labels(self, halves):
+        X, _, _ = halves
+        with pytest.raises(ValueError, match="row 1"):
+            gw.MoEClassifier(PLAIN).fit(X[:3], np.array(["a", None, "b"], dtype=object))
+
+    @pytest.mark.parametrize(("value", "words"), [(np.nan, "finite"), (1.4, "sum one")])
+    def test_probabilities_that_are_none(self, halves, value, words):
+        X, y, _ = halves
+        experts = [("bad", ColumnProbability(value=value)), *PLAIN]
+        with pytest.raises(ValueError, match=words) as error:
+            gw.MoEClassifier(experts).fit(X, y)
+        assert "'bad'" in "".join(error.value.__notes__)
+
+    def test_shared_experts_are_no_parameter(self):
+        with pytest.raises(TypeError, match="shared"):
+            gw.MoEClassifier(PLAIN, shared=PLAIN)
+
+
+@pytest.mark.slow
+def test_a_gate_is_learned_where_it_is_the_truth():
+    """With a gate as truth, n = 1,000, the excess log loss is at most half of the best stack's."""
+    excess = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        Z = rng.normal(size=(3000, 2))
+        P = expit(rng.normal(scale=1.5, size=(3000, 3)))
+        gate = np.exp(3 * Z @ np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]]))
+        truth = (gate / gate.sum(axis=1, keepdims=True) * P).sum(axis=1)
+        y = (rng.uniform(size=3000) < truth).astype(int)
+        X = np.column_stack([Z, P])
+        experts = [ColumnProbability(column) for column in (2, 3, 4)]
+        model = gw.MoEClassifier(experts, cv="prefit", random_state=0)
+        model.experts = [one.fit(X, y) for one in experts]
+        p = model.fit(X[:1000], y[:1000]).predict_proba(X[1000:])[:, 1]
+        stack = model.expert_probabilities(X[1000:])[:, :, 1] @ model.stack_weights_
+        t = truth[1000:]
+        kl = [np.mean(t * np.log(t / q) + (1 - t) * np.log((1 - t) / (1 - q))) for q in (p, stack)]
+        excess.append(kl)
+    ours, stacks = np.mean(excess, axis=0)
+    assert ours < 0.5 * stacks
