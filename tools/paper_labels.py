@@ -101,9 +101,8 @@ def page():
     """The text of the page."""
     rows = []
     for label, places in sorted(named_by().items()):
-        rows.append(
-            f"| `{label}` | {NUMBERS.get(label, 'not numbered here')} | {', '.join(f'`{place}`' for place in sorted(places))} |"
-        )
+        names = ", ".join(f"`{place}`" for place in sorted(places))
+        rows.append(f"| `{label}` | {NUMBERS.get(label, 'not numbered here')} | {names} |")
     return HEAD + "\n".join(rows) + "\n"
 
 

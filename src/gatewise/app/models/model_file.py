@@ -2,11 +2,11 @@
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -25,6 +25,7 @@ from gatewise.estimators import MoERegressor
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 ENDINGS = (".skops",)
 SCHEMA = "schema.json"
+Saved = TypeVar("Saved")
 MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
 MOST_JOBS = 1024
 
@@ -43,24 +44,27 @@ class SavedModel:
 
 def save_model(saved: SavedModel, place: Path | Output) -> Path:
     """Write a model file and return its path; a model that holds an untrusted type is not written."""
-    output = as_output(place, ENDINGS)
-    with output.replacing(is_model) as part:
-        _write(saved, part, output.path)
-    return output.path
-
-
-def _write(saved: SavedModel, part: Path, path: Path) -> None:
-    """Write a model that will lie at ``path`` to ``part``."""
-    skops.io.dump(saved.model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     stamp = {
-        "format": FORMAT,
-        "versions": versions(),
         "target": saved.target,
         "columns": [asdict(column) for column in saved.columns],
         "rows": saved.rows.tolist(),
         "facts": saved.facts,
         "key": saved.key,
     }
+    return write_archive(saved.model, stamp, place)
+
+
+def write_archive(model: Any, stamp: Mapping[str, Any], place: Path | Output) -> Path:
+    """Write a fitted estimator with a stamp, to which format and versions are added, and return the path."""
+    output = as_output(place, ENDINGS)
+    with output.replacing(is_model) as part:
+        _write(model, {"format": FORMAT, "versions": versions(), **stamp}, part, output.path)
+    return output.path
+
+
+def _write(model: Any, stamp: Mapping[str, Any], part: Path, path: Path) -> None:
+    """Write a model that will lie at ``path`` to ``part``."""
+    skops.io.dump(model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
         unknown = untrusted_types(json.loads(archive.read(SCHEMA)), boosters=True)
         if unknown:
@@ -73,6 +77,11 @@ def load_model(path: Path, boosters: bool = False) -> SavedModel:
 
     ``boosters``: load boosted trees of other packages, too, though their own code trusts the bytes of the file.
     """
+    return read_archive(path, _checked, boosters)
+
+
+def read_archive(path: Path, checked: Callable[[Any, Mapping[str, Any]], Saved], boosters: bool = False) -> Saved:
+    """Read what `write_archive` wrote; ``checked`` turns the estimator and its stamp into what is returned."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -85,7 +94,7 @@ def load_model(path: Path, boosters: bool = False) -> SavedModel:
         _refuse_untrusted(path, schema, boosters)
         model = skops.io.loads(content, trusted=sorted(trusted_types() | (set(BOOSTERS) if boosters else set())))
         check_contents(model)
-        return _checked(model, stamp)
+        return checked(model, stamp)
     except _RefusedError:
         raise
     except Exception as error:  # a damaged file can fail in any way
