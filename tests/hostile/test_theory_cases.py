@@ -55,13 +55,18 @@ GOOD = {
     "swaps": 1,
     "inner": 0.3,
     "outer": 0.6,
-    "curvature": 50.0,
+    "curvature": 0.5,
     "error_1": 0.1,
     "error_2": 0.1,
     "other_1": 1.0,
     "other_2": 1.0,
 }
-OWN = {"soft_assignment_error": {"box": 3.0}, "soft_mixture_error": {"box": 3.0}, "topk_separation": {"k": 2}}
+OWN = {
+    "kernel_interior_loss": {"mesh": 0.05},
+    "soft_assignment_error": {"box": 3.0},
+    "soft_mixture_error": {"box": 3.0},
+    "topk_separation": {"k": 2},
+}
 
 
 def functions():
