@@ -19,7 +19,7 @@ from gatewise.app.models.audit import check_trees, untrusted_types
 from gatewise.app.models.gate_names import register_added_gates
 from gatewise.app.models.tables import ColumnKind
 from gatewise.app.models.trusted_types import trusted_types
-from gatewise.estimators import MoERegressor
+from gatewise.estimators import MoEClassifier, MoERegressor
 
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 ENDINGS = (".skops",)
@@ -31,7 +31,7 @@ MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
 class SavedModel:
     """A fitted model and what is needed to use it: the target, the columns, the keys of its rows, the fit's facts."""
 
-    model: MoERegressor
+    model: MoERegressor | MoEClassifier
     target: str
     columns: tuple[ColumnKind, ...]
     rows: NDArray[np.uint64]  # (n,): `row_keys` of the rows of the fit
@@ -117,7 +117,7 @@ def _check_versions(path: Path, stamp: Mapping[str, Any]) -> None:
 
 
 def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
-    if not isinstance(model, MoERegressor):
+    if not isinstance(model, MoERegressor | MoEClassifier):
         raise TypeError(f"it holds a {type(model).__name__}")
     columns = tuple(ColumnKind(str(column["name"]), column["kind"]) for column in stamp["columns"])
     if [column.name for column in columns] != list(model.feature_names_in_):
