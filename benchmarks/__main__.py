@@ -12,6 +12,7 @@ from benchmarks import (
     simplex_ls,
     sparse_predict,
     specialization,
+    thinning,
 )
 
 BENCHMARKS = (
@@ -24,6 +25,7 @@ BENCHMARKS = (
     profile_search,
     particles,
     specialization,
+    thinning,
     moe_layer,
     moe_regressor,
 )

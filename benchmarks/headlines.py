@@ -67,6 +67,7 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("specialization", "any false alarm, worst design", ("level",), "of the runs", 0.05, "less"),
     Headline("specialization", "specialists found, n = 1,200",
              ("power", {"n": 1200, "effect": 0.8}, "found"), "of them"),
+    Headline("thinning", "bound of the error of left-out states holds", ("covered",), "of 200", 184),
     *(Headline("gate_fits", f"n = {n:,}, {M} experts, CPU", ("cases", {"n": n, "M": M}, "gatewise", "cpu_seconds"),
                SECONDS, goal, "less") for n, M, goal in _GATE_FITS),
     *(Headline("gate_fits", f"n = {n:,}, {M} experts, against a dense Newton method",

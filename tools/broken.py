@@ -372,6 +372,8 @@ BREAKS = (
     Break(f"{THEORY}.learning_cost.assignment_bound", "half", times(0.5), "decomposition"),
     Break(f"{THEORY}.learning_cost.regional_selection_risk", "a fifth", times(0.2), "selection_by_region"),
     Break(f"{THEORY}.examples.threshold_gate_loss", "1.1 times", times(1.1), "threshold_interior"),
+    Break(f"{THEORY}.examples.disk_linear_gate_loss", "1.1 times", times(1.1), "disk"),
+    Break(f"{THEORY}.examples.oscillation_gate_loss", "1.1 times", times(1.1), "oscillation"),
     Break(
         "gatewise.geometry.constructions.separated_top1_gate",
         "intercepts with the other sign",

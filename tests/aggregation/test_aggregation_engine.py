@@ -8,6 +8,7 @@ from gatewise.aggregation.engine import (
     aggregate,
     aggregated_gate,
     calibrate,
+    mean_squared_gap,
     project_l2,
     weight_path,
 )
@@ -75,6 +76,14 @@ def test_projection_finds_the_nearest(kind, log_phi):
     assert found.square == pytest.approx(squares.min())
     own = (gates[11] * F).sum(axis=-1)
     assert project_l2(candidates, FEATURES, own, F).candidate == 11
+
+
+@pytest.mark.parametrize("concentration", [1.0, 0.01], ids=["all candidates", "a few"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gap_is_the_weighted_mean_of_squares(kind, concentration):
+    weights = np.random.default_rng(3).dirichlet(np.full(35, concentration))
+    found = mean_squared_gap(KINDS[kind](), FEATURES, Y, F, weights)
+    np.testing.assert_allclose(found, weights @ twin()[1] ** 2, rtol=1e-7)
 
 
 def test_a_density_of_zero_everywhere_keeps_the_ratios():

@@ -1,5 +1,9 @@
 """The experiments of the outlook: seeded, resumable, and within their bars."""
 
+import json
+from itertools import groupby
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -56,6 +60,55 @@ def test_a_coin_between_two_values_of_k():
     assert adaptive_k.interpolated(errors, 1.0) == 4.0
     assert adaptive_k.interpolated(errors, 1.5) == 3.0  # between K = 1 and K = 3
     assert adaptive_k.interpolated(errors, 3.0) == 0.0
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = {"one here, three there": "one expert here, three there"}
+
+
+def two(ratio):
+    return "{:.2f} ({:.2f}, {:.2f})".format(*ratio)
+
+
+def table_lines(filed):
+    """The lines of the guide's tables, from the figures that `gatewise reproduce outlook --json` wrote."""
+    for design, group in groupby(filed["adaptive_k"], key=lambda row: row["design"]):
+        ratios = [row["ratio"] for row in group]
+        values = ", ".join(f"{ratio[0]:.2f}" for ratio in ratios)
+        yield f"| {NAMES.get(design, design)} | {values} | {max(ratio[2] for ratio in ratios):.2f} |"
+    for row in filed["exploration"]:
+        half = "" if row["half"] is None else two(row["half"])
+        errors = f"{row['by_margin']:.4f} | {row['uniform']:.4f}"
+        yield f"| {row['design']} | {row['budget']} | {errors} | {two(row['ratio'])} | {half} |"
+    for (design, gate), group in groupby(filed["load"], key=lambda row: (row["design"], row["gate"])):
+        prices = [row["price"] for row in group][1:]
+        values = " | ".join(f"{price[0]:.2f}" for price in prices)
+        yield f"| {design}, {gate} | {values} | {prices[-1][2]:.2f} |"
+    for row in filed["granularity"]:
+        errors = " | ".join(f"{1000 * error:.2f}" for error in [*row["errors"], row["chosen"]])
+        yield f"| {row['jumps']} | {errors} | {two(row['ratio'])} | {two(row['fine'])} |"
+
+
+def test_the_guides_tables_are_those_of_one_run():
+    guide = (DOCS / "outlook.md").read_text()
+    filed = json.loads((DOCS / "assets" / "outlook.json").read_text())
+    lines = list(table_lines(filed))
+    assert len(lines) == 6 + 20 + 6 + 4
+    assert [line for line in lines if line not in guide] == []
+
+
+def test_the_filed_run_is_within_the_bars():
+    filed = json.loads((DOCS / "assets" / "outlook.json").read_text())
+    for row in filed["adaptive_k"]:
+        assert row["ratio"][2] <= (0.85 if row["design"] == "one here, three there" else 1.02)
+    assert max(row["ratio"][2] for row in filed["exploration"]) <= 1.10
+    assert max(row["fit_gap"] for row in filed["load"]) <= 0.01
+    assert max(row["ratio"][2] for row in filed["kernel_plan"]) <= 1.35
+    assert len(filed["kernel_plan"]) == 5
+    fine = {row["jumps"]: row["fine"] for row in filed["granularity"]}
+    assert fine[16][2] < 1.0 < fine[0][1]
+    for row in filed["coadaptation"]:
+        assert row["some_high"] <= 0.1 if row["truth"] == "one plane" else row["some_low"] >= 0.9
 
 
 @pytest.mark.slow

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from gatewise import theory
-from gatewise.geometry import box_quadrature
+from gatewise.geometry import box_quadrature, local_affine_softmax
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.1])
@@ -34,6 +34,48 @@ def test_the_disk_loss_against_quadrature():
     exact = theory.disk_quadratic_gate_loss(M, 1.0, 2.0, 0.25, c_0)
     assert exact == pytest.approx(expected, rel=0.03)
     assert exact <= theory.disk_quadratic_loss(M, 1.0, 2.0, 0.25, c_0)
+
+
+@pytest.mark.parametrize(("inner", "margin"), [(1.0, 0.25), (1.6, 0.1)])
+def test_the_linear_loss_on_the_disk_is_that_of_the_best_of_many_gates(inner, margin):
+    """Random two-expert gates on a fine grid: none is below it, and the best comes near."""
+    X, mass = box_quadrature([-2.0, -2.0], [2.0, 2.0], 120, inside=lambda Z: (Z**2).sum(axis=1) <= 4.0)
+    radius = np.sqrt((X**2).sum(axis=1))
+    kept = np.abs(radius - inner) >= margin
+    sign = np.where(radius > inner, -1.0, 1.0)[kept]
+    rng = np.random.default_rng(0)
+    slopes, levels = rng.exponential(1.0, 400), rng.normal(scale=2.0, size=400)
+    wrong = expit(sign * (levels[:, None] + slopes[:, None] * X[kept, 0]))
+    losses = 2 * (wrong**2) @ mass[kept]
+    exact = theory.disk_linear_gate_loss(inner, 2.0, margin)
+    assert 0.98 * exact <= losses.min() <= 1.1 * exact
+    assert exact >= theory.disk_linear_floor(inner, 2.0, margin)
+
+
+@pytest.mark.parametrize(("M", "amplitude", "frequency"), [(50, 0.0, 0.0), (300, 1.0, 2.0)])
+def test_the_error_of_the_oscillation_is_that_of_the_mixture(M, amplitude, frequency):
+    omega = 2 * np.pi * frequency
+
+    def truth(X):
+        return amplitude * np.sin(omega * X[:, 0]) + X[:, 0] ** 2
+
+    def tilt(X):
+        return amplitude * omega * np.cos(omega * X[:, 0]) + 2 * X[:, 0]
+
+    X = (np.arange(1000)[:, None] + 0.5) / 1000
+    for box in (1.0, 4.0):
+        model = local_affine_softmax(truth, tilt, M, 1 / np.sqrt(box * np.log(M)))
+        exact = theory.oscillation_gate_loss(M, amplitude, frequency, box)
+        assert exact == pytest.approx(np.mean((model.predict(X) - truth(X)) ** 2), rel=1e-4)
+        assert exact <= theory.oscillation_risk(M, amplitude, frequency, constant=1 / box**2)
+
+
+def test_few_centres_stand_for_many():
+    few, more = (theory.examples.MOST_CENTERS, 16_000)
+    with pytest.MonkeyPatch.context() as patch:
+        least = theory.oscillation_gate_loss(10**100, 1.0, 2.0)
+        patch.setattr(theory.examples, "MOST_CENTERS", more)
+        assert theory.oscillation_gate_loss(10**100, 1.0, 2.0) == pytest.approx(least, rel=230 / few**2)
 
 
 def test_the_decomposition_holds_and_half_of_its_second_constant_fails():

@@ -25,6 +25,7 @@ from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
 NUMBERS = 2**22  # residuals held at a time: 32 MiB
+ALONE = 16  # the residuals of one candidate by itself cost about as much as those of this many in a row
 
 
 class NetRun(NamedTuple):
@@ -197,6 +198,10 @@ def mean_squared_gap(candidates: Candidates, features: Floats, target: Floats, F
     reached = np.cumsum(weights[order])
     ids = order[: int(np.searchsorted(reached, (1.0 - 1e-9) * reached[-1])) + 1]
     total, step = np.zeros(len(target)), max(1, NUMBERS // max(1, len(target)))
+    if len(ids) * ALONE > candidates.size:
+        for part, residual in _blocks(tables):
+            total += weights[part] @ residual**2
+        return total
     for start in range(0, len(ids), step):
         part = ids[start : start + step].astype(np.int64)
         total += weights[part] @ _some_rows(tables, part) ** 2

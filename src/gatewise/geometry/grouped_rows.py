@@ -76,20 +76,25 @@ def flipped_sums(scores: Floats, n_flips: int, rng: np.random.Generator) -> Any:
         yield (2.0 * signs - 1.0) @ scores
 
 
-def ratio_interval(totals: Floats, counts: Floats, level: float = 0.95) -> Interval:
-    """The ratio sum_g totals / sum_g counts over independent groups, and Student's interval of it.
+def ratio_and_error(totals: Floats, counts: Floats) -> tuple[float, float, int]:
+    """The ratio r = sum_g totals / sum_g counts over independent groups, its standard error, and the freedom.
 
-    With the ratio r, the error is sqrt(G / (G - 1) sum_g (total_g - r count_g)^2) / sum_g counts, where G counts the
-    groups that are not empty. Infinite ends for fewer than two of them.
-
-    >>> [round(number, 3) for number in ratio_interval(np.array([0.0, 4.0]), np.array([1.0, 1.0]))]
-    [2.0, -23.412, 27.412]
+    The error is sqrt(G / (G - 1) sum_g (total_g - r count_g)^2) / sum_g counts, where G counts the groups that are
+    not empty; infinite for fewer than two of them. The freedom is G - 1.
     """
     seen = counts > 0
     size, used = float(counts.sum()), int(seen.sum())
     ratio = float(totals.sum() / size) if used else float("nan")
     if used < 2:
-        return Interval(ratio, -np.inf, np.inf)
+        return ratio, float("inf"), 1
     residuals = totals[seen] - ratio * counts[seen]
-    error = float(np.sqrt(used / (used - 1) * residuals @ residuals)) / size
-    return student_interval(ratio, error, used - 1, level)
+    return ratio, float(np.sqrt(used / (used - 1) * residuals @ residuals)) / size, used - 1
+
+
+def ratio_interval(totals: Floats, counts: Floats, level: float = 0.95) -> Interval:
+    """The ratio of sums over independent groups, and Student's interval of it (`ratio_and_error`).
+
+    >>> [round(number, 3) for number in ratio_interval(np.array([0.0, 4.0]), np.array([1.0, 1.0]))]
+    [2.0, -23.412, 27.412]
+    """
+    return student_interval(*ratio_and_error(totals, counts), level)

@@ -69,25 +69,26 @@ def doubled_inputs(probed: ProbedModel, batch: TokenBatch, tolerance: float) -> 
     if attention not in READABLE:
         raise ValueError(f"the model must be loaded with attn_implementation='sdpa' or 'eager', not {attention!r}")
     plain = probed.plain_logits(batch)
-    size, length, worst = batch.ids.shape[0], batch.ids.shape[1], float("inf")
+    size, length, worst, trouble = batch.ids.shape[0], batch.ids.shape[1], float("inf"), ""
     scale = max(1.0, plain.abs().max().item())
     places = torch.arange(length).repeat(2).expand(size, -1)
     for mask in _masks(probed, batch):
         given = {"ids": batch.ids.repeat(1, 2), "mask": mask, "positions": places}
         try:
             both = probed.logits(**given)
-        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError):
+        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            trouble = f" ({type(error).__name__}: {error})"
             continue  # a model that takes no mask of this kind
         off = (both.view(size, 2, length, -1) - plain[:, None])[batch.mask[:, None].expand(-1, 2, -1)]
         difference = off.abs().max().item() / scale
         if difference <= tolerance:
             return given, plain
         worst = min(worst, difference)
-    raise ValueError(_refusal(worst, tolerance, next(probed.model.parameters()).dtype))
+    raise ValueError(_refusal(worst, trouble, tolerance, next(probed.model.parameters()).dtype))
 
 
-def _refusal(worst: float, tolerance: float, dtype: torch.dtype) -> str:
-    said = f"differ by {worst:.1g}" if worst < float("inf") else "cannot be computed, as the model takes no 4-D mask"
+def _refusal(worst: float, trouble: str, tolerance: float, dtype: torch.dtype) -> str:
+    said = f"differ by {worst:.1g}" if worst < float("inf") else f"cannot be computed{trouble}"
     remedy = (
         "call model.float() first, as rounding alone is larger than that in " + str(dtype)
         if dtype != torch.float32

@@ -3,11 +3,36 @@
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, Floats, Indices
+from gatewise.geometry import Alignment, alignment, Specialization, specialization
+from gatewise.geometry.grouped_rows import halves
+from gatewise.nn.xray.ablation import ablated_losses, Ablation, Mode, risen
 from gatewise.nn.xray.doubled import alone, forced_losses, swapped
+from gatewise.nn.xray.expert_calls import ExpertCall
+from gatewise.nn.xray.gate_regret import GateRegret, measured_regret
 from gatewise.nn.xray.probed_model import probe
+from gatewise.nn.xray.pruning import (
+    certified,
+    check_budget,
+    kept_by_score,
+    pruned_losses,
+    Pruning,
+    PruningRule,
+    weighted_norms,
+)
+from gatewise.nn.xray.redundancy import (
+    adjusted_substitutes,
+    CANDIDATES,
+    chosen_substitutes,
+    nearest_experts,
+    replaced,
+    Substitute,
+    tested_substitutes,
+)
 from gatewise.nn.xray.token_batches import as_tokens
 from gatewise.nn.xray.trace import Trace
 from gatewise.nn.xray.tracing import MEMORY, traced
@@ -25,6 +50,7 @@ class Xray:
         self._trace: Trace | None = None
         self._training = model.training
         self._kept: dict[tuple[int, int | None], Floats] = {}
+        self._ablated: dict[tuple[int, int, str], Floats] = {}
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -67,6 +93,7 @@ class Xray:
         tokens = as_tokens(batches, documents, mask, as_count(batch_size, "batch_size"))
         self._trace = traced(self._probed, tokens, _shown("run") if progress else iter, memory)
         self._kept.clear()
+        self._ablated.clear()
         return self._trace
 
     def counterfactual(self, layer: int, slot: int | None = None, *, tolerance: float = 1e-5) -> Floats:
@@ -86,6 +113,128 @@ class Xray:
             changes = [alone(m) if slot is None else swapped(m, slot) for m in experts]
             self._kept[key] = forced_losses(self._probed, self.trace.tokens, call, changes, tolerance)[1]
         return self._kept[key]
+
+    def ablate(
+        self, layer: int | None = None, expert: int | None = None, mode: Mode = "next"
+    ) -> tuple[Ablation, ...]:
+        """The rise of the loss without an expert, for all tokens at once; all experts, or layers, if none is given.
+
+        "next" lets the router choose as if the expert were not there, "zero" drops its part of the sum, and
+        "renormalize" gives its weight to the token's other experts.
+        """
+        found = []
+        for number in self._numbers(layer):
+            call, traced_layer = self._probed.call(number), self.trace.layers[number]
+            for m in range(call.n_experts) if expert is None else (expert,):
+                after = ablated_losses(self._probed, self.trace.tokens, call, m, mode)
+                used = (traced_layer.indices == m).any(axis=1)
+                found.append(Ablation(number, m, mode, *risen(self.trace.loss, after, used, self.trace.units)))
+                self._ablated[number, m, mode] = after
+        self.trace.findings["ablation"] = tuple(found)
+        return tuple(found)
+
+    def redundancy(self, layer: int | None = None, margin: float = 0.01, seed: int = 0) -> tuple[Substitute, ...]:
+        """Is every expert served by another one to within ``margin`` nats a token? A test of equivalence.
+
+        Half of the documents choose the substitute, of the three whose outputs are nearest on the expert's tokens:
+        each takes the expert's place in single tokens, exactly. The other half tests it. p-values are adjusted for
+        all experts of the layers that are asked for, all if none is given.
+        """
+        trace, found = self.trace, []
+        first, second = halves(trace.units, np.random.default_rng(seed))
+        for number in self._numbers(layer):
+            call, one = self._probed.call(number), trace.layers[number]
+            near = nearest_experts(call, one, first, self._probed.device)[:, :CANDIDATES]
+            rises = self._replaced_rises(call, near, one.indices.shape[1])
+            scored = ~np.isnan(trace.loss)
+            substitutes, rise = chosen_substitutes(one, rises, near, first[scored[first]])
+            rows = second[scored[second]]
+            found += tested_substitutes(number, one.at(rows), substitutes, rise[rows], trace.units[rows], margin)
+        self.trace.findings["redundancy"] = adjusted_substitutes(found)
+        return adjusted_substitutes(found)
+
+    def gate_regret(self, layer: int | None = None, seed: int = 0) -> tuple[GateRegret, ...]:
+        """What a better linear router would gain in a layer: fitted on half of the documents, judged on the others.
+
+        It chooses the last of a token's experts, with exact counterfactual losses; the others stay.
+        """
+        found = []
+        for number in self._numbers(layer):
+            one, rows = self.trace.layers[number], self.trace.scored
+            last = one.indices.shape[1] - 1
+            rises = self.counterfactual(number, slot=last)[rows] - self.trace.loss[rows, None]
+            others = one.at(rows).without_last()
+            hidden, units = one.hidden[rows].astype(np.float64), self.trace.units[rows]
+            rng = np.random.default_rng(seed)
+            found.append(measured_regret(number, hidden, rises, others, one.places[rows, last], units, rng))
+        self.trace.findings["gate regret"] = tuple(found)
+        return tuple(found)
+
+    def specialization(self, layer: int, seed: int = 0) -> Specialization:
+        """The test of `geometry.specialization` on the exact losses of every expert alone, documents as units."""
+        losses, one, rows = self.counterfactual(layer), self.trace.layers[layer], self.trace.scored
+        found = specialization(losses[rows], one.chosen[rows], groups=self.trace.units[rows], seed=seed)
+        self.trace.findings.setdefault("specialization", {})[layer] = found
+        return found
+
+    def alignment(self, layer: int, seed: int = 0) -> Alignment:
+        """Does the layer choose the best expert of each token more often than chance? Documents are units."""
+        losses, one, rows = self.counterfactual(layer), self.trace.layers[layer], self.trace.scored
+        chosen = one.chosen[rows]
+        weights = chosen / np.maximum(chosen.sum(axis=1, keepdims=True), 1)
+        best, units = losses[rows].argmin(axis=1), self.trace.units[rows]
+        found = alignment(weights, best, one.n_experts, groups=units, seed=seed)
+        self.trace.findings.setdefault("alignment", {})[layer] = found
+        return found
+
+    def prune(self, budget: int, seed: int = 0) -> Pruning:
+        """Keep ``budget`` experts in every layer: chosen on half of the documents, certified on the others.
+
+        Three rules choose: the rise of the loss without each expert, its load, and the mean of weight times norm of
+        its output. The one of least loss on the first half is taken; the rise on the second half has a 95 % upper
+        bound that this choice does not spoil.
+        """
+        trace, probed = self.trace, self._probed
+        check_budget(probed, trace.layers, budget)
+        first, second = (
+            rows[~np.isnan(trace.loss[rows])] for rows in halves(trace.units, np.random.default_rng(seed))
+        )
+        rules = []
+        for rule, scores in self._scores(first).items():
+            kept = tuple(kept_by_score(one, budget) for one in scores)
+            after = pruned_losses(probed, trace.tokens, kept)
+            rise, bound = certified(after[second] - trace.loss[second], trace.units[second])
+            rules.append(PruningRule(rule, kept, float(after[first].mean()), rise, bound))
+        found = Pruning(tuple(rules), probed)
+        trace.findings["pruning"] = found
+        return found
+
+    def _scores(self, rows: Indices) -> dict[str, list[Floats]]:
+        """What each rule knows of the experts of every layer, from some of the tokens."""
+        trace, probed = self.trace, self._probed
+        scores: dict[str, list[Floats]] = {"ablation": [], "load": [], "norm": []}
+        for number, (call, one) in enumerate(zip(probed.calls, trace.layers, strict=True)):
+            missing = [m for m in range(call.n_experts) if (number, m, "next") not in self._ablated]
+            for m in missing:
+                self._ablated[number, m, "next"] = ablated_losses(probed, trace.tokens, call, m, "next")
+            rises = [self._ablated[number, m, "next"][rows] - trace.loss[rows] for m in range(call.n_experts)]
+            scores["ablation"].append(np.array([rise.mean() for rise in rises]))
+            scores["load"].append(one.chosen[rows].mean(axis=0))
+            scores["norm"].append(weighted_norms(call, one, rows, probed.device))
+        return scores
+
+    def _replaced_rises(self, call: ExpertCall, near: Indices, active: int) -> Floats:
+        """The rise of every token's loss when a place goes to a candidate of its expert, (n, K, C)."""
+        tables = [torch.from_numpy(near[:, c].copy()) for c in range(near.shape[1])]
+        changes = [replaced(table, slot) for slot in range(active) for table in tables]
+        before, after = forced_losses(self._probed, self.trace.tokens, call, changes)
+        return (after - before[:, None]).reshape(len(before), active, len(tables))
+
+    def _numbers(self, layer: int | None) -> range:
+        if layer is None:
+            return range(len(self._probed.calls))
+        as_count(layer, "layer", low=0, high=len(self._probed.calls) - 1)
+        return range(layer, layer + 1)
 
 
 def _shown(what: str) -> Any:

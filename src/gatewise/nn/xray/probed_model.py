@@ -35,6 +35,8 @@ class ProbedModel:
         """The scores of the next token, (B, T, V), in float32; an error where the model does not return any."""
         device = self.device
         given = {"input_ids": ids.to(device), "attention_mask": mask, "use_cache": False}
+        if getattr(getattr(self.model, "config", None), "output_router_logits", False):
+            given["output_router_logits"] = False  # the balance loss of training does not know 4-D masks
         if positions is not None:
             given["position_ids"] = positions.to(device)
         with torch.no_grad():

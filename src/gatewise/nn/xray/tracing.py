@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from gatewise.nn.xray.expert_calls import ExpertCall, Rewrite
+from gatewise.nn.xray.layer_trace import LayerTrace
 from gatewise.nn.xray.probed_model import ProbedModel, Watch
 from gatewise.nn.xray.token_batches import Tokens
-from gatewise.nn.xray.trace import LayerTrace, Trace
+from gatewise.nn.xray.trace import Trace
 
 MEMORY = 2**32  # bytes that the hidden states of a trace may take
 
@@ -30,7 +31,7 @@ def traced(probed: ProbedModel, tokens: Tokens, watch: Watch = iter, memory: int
         for parts in kept.values():
             parts[-1] = tuple(part[batch.mask.flatten()] for part in parts[-1])  # type: ignore[assignment]
     layers = tuple(_layer(call, parts) for call, parts in kept.items())
-    return Trace(tokens, tokens.ids, tokens.documents, tokens.joined(losses), layers)
+    return Trace(tokens, tokens.ids, tokens.documents, tokens.joined(losses), layers, str(probed.device))
 
 
 def _keeper(parts: list[Any]) -> Rewrite:

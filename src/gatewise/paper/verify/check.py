@@ -31,7 +31,7 @@ class Check:
     computed: str
     law: str
     run: Callable[[np.random.Generator, bool], CheckOutcome]
-    cost: float = 1.0  # about how many seconds the quick form takes: several processes begin with the longest
+    cost: float = 1.0  # about its part of a run's time: several processes begin with the longest
 
     @property
     def name(self) -> str:

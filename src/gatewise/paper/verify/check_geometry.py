@@ -133,13 +133,14 @@ def disk(rng: np.random.Generator, quick: bool) -> CheckOutcome:
         theta = _against_idle(bowl, np.array([0.0] * 5 + [-scale]), log_idle)
         quadratic.append(total * assignment_loss(curved.weights(X, theta), own, mass=mass).value)
         bounds.append(theory.disk_quadratic_loss(int(M), 1.0, 2.0, margin, curvature))
-    floor = theory.disk_linear_floor(1.0, 2.0, margin)
+    floor, least = theory.disk_linear_floor(1.0, 2.0, margin), theory.disk_linear_gate_loss(1.0, 2.0, margin)
     rate, promised = -slope(counts, quadratic), -slope(counts, bounds)
     figure = (
-        f"linear at least {min(linear):.4f} (sharp), C_L {floor:.4f}; "
+        f"linear at least {min(linear):.4f} (sharp), C_L {floor:.4f}, `disk_linear_gate_loss` {least:.4f}; "
         f"quadratic M^-{rate:.2f} (sharp), bound 8 M^-{promised:.2f}"
     )
-    met = min(linear) >= floor and max(linear) < 0.4 and bool((np.array(quadratic) <= bounds).all())
+    met = min(linear) >= floor and abs(min(linear) / least - 1) < 0.02
+    met = met and max(linear) < 0.4 and bool((np.array(quadratic) <= bounds).all())
     return CheckOutcome(figure, met and rate >= promised - 0.02)
 
 
@@ -177,13 +178,17 @@ def oscillation(rng: np.random.Generator, quick: bool) -> CheckOutcome:
     there = slope([200.0, 400.0, 800.0, 1600.0], [error(M, 0.0, 0.0) for M in vast])
     attained = ratios[-1]
     there_wave = slope(waves, [error(10**3200, 1.0, L) for L in waves])
+    exact = max(
+        abs(error(M, A, 2.0) / theory.oscillation_gate_loss(M, A, 2.0) - 1) for M, A in ((300, 0.0), (1000, 1.0))
+    )
     figure = (
         f"claimed (log M)^-2, L^4; M = 100 to 3000: (log M)^{here:.2f}, L^{here_wave:.2f}; "
         f"M = 10^200 to 10^1600: (log M)^{there:.2f}, L^{there_wave:.2f}; "
-        f"error / bound up to {max(ratios):.3f}, {attained:.3f} at the last M"
+        f"error / bound up to {max(ratios):.3f}, {attained:.3f} at the last M; "
+        f"`oscillation_gate_loss` {exact:.0e} off"
     )
     held = abs(there + 2) < 0.05 and abs(there_wave - 4) < 0.2 and max(ratios) <= 1 and attained > 0.9
-    return CheckOutcome(figure, held)
+    return CheckOutcome(figure, held and exact < 0.01)
 
 
 CHECKS = (

@@ -153,23 +153,27 @@ CHECKS = (
         "risks of aggregate and projection, M, d, n",
         "C <= 2 sigma^2 in every cell, both halves",
         dense_oracle,
+        cost=5.0,
     ),
     Check(
         "thm:top-k",
         "risks of aggregate and projection, M, d, K, n",
         "C <= 4 sigma^2 in every cell, both halves",
         sparse_oracle,
+        cost=7.0,
     ),
     Check(
         "thm:softmax (truth outside)",
         "the same, truth outside of the class",
         "risk <= 1.5 (best + sigma^2 cost)",
         outside_class,
+        cost=3.0,
     ),
     Check(
         "thm:softmax, thm:top-k (moving experts)",
         "risk added by experts at a known distance",
         "M mean a_t^2 +- 15 %: C = 1, reached",
         moving_experts_cost,
+        cost=3.0,
     ),
 )

@@ -214,11 +214,13 @@ CHECKS = (
         "risk behind the cross-entropy gate, n and a",
         "C and spread <= 4 for a^2 + sigma^2 log n/n; n^-0.4 or faster",
         fixed_experts,
+        cost=4.0,
     ),
     Check(
         "prop:supp-erm-subgaussian",
         "least squares over a net and over the box",
         "deviation n^-1/2 +- 0.1; excess <= 0.1 law, itself n^-1 +- 0.2",
         empirical_risk,
+        cost=2.0,
     ),
 )

@@ -275,6 +275,7 @@ CHECKS = (
         "risks of the Top-1 router, specialists",
         "C <= 3, spread <= 6",
         specialist_risk,
+        cost=6.0,
     ),
     Check(
         "prop: Top-1 mixing", "risk of Top-1 gates, two mixed regions", ">= barrier; mixture below it", top1_barrier

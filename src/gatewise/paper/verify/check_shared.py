@@ -240,18 +240,21 @@ CHECKS = (
         "risk with and without the shared trend over n",
         "n^-1 +- 0.12, n^-1/2 +- 0.1; floor to 1.6 floor",
         fourier_slopes,
+        cost=9.0,
     ),
     Check(
         "prop:procedure-shared",
         "both risks against measured profiles",
         "C <= 1.4, c >= 1.33; sharing wins where promised",
         rate_profiles,
+        cost=8.0,
     ),
     Check(
         "prop:supp-joint-shared-upper",
         "joint least squares inside and outside sieves",
         "sigma^2 dimension / n +- 15 %; C <= 1.75, spread <= 2",
         joint_sieve,
+        cost=4.0,
     ),
     Check(
         "lem:supp-fourier-sieve-lower",

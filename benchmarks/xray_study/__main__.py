@@ -1,0 +1,70 @@
+"""``python -m benchmarks.xray_study``: train eight small models, ask them everything, file the answers.
+
+Needs one GPU, and the tokens of `benchmarks.xray_study.corpus`. Several models share the GPU.
+"""
+
+import json
+import time
+import traceback
+from concurrent.futures import as_completed, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import typer
+
+from benchmarks.command import start
+from benchmarks.xray_study.answers import answers, BUDGETS
+from benchmarks.xray_study.corpus import FILE
+from benchmarks.xray_study.coverage import coverage
+from benchmarks.xray_study.small_models import EXPERTS, ROUTERS, small_model
+from benchmarks.xray_study.training import trained
+
+
+def one_model(router: str, n_experts: int, seconds: float, out: str, device: str) -> tuple[str, dict[str, Any]]:
+    """Train a model, ask it, keep its checkpoint in bfloat16; the coverage of pruning is that of one model."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    name = f"{router} {n_experts}"
+    try:
+        model, initial = (small_model(router, n_experts).to(device) for _ in range(2))
+        found: dict[str, Any] = {"training": trained(model, np.load(FILE)["train"], seconds, seed=1)}
+        model.float()
+        page = f"{out}/{name.replace(' ', '_')}.html" if name in ("softmax 8", "frozen 8") else None
+        found["answers"] = answers(model, initial.eval(), page)
+        if name in ("softmax 8", "softmax 64"):
+            found["pruning coverage"] = coverage(model, BUDGETS[n_experts])
+            torch.save(
+                {key: value.bfloat16() for key, value in model.state_dict().items()},
+                f"{out}/{name.replace(' ', '_')}.pt",
+            )
+    except Exception:  # the others go on
+        found = {"error": traceback.format_exc()}
+    return name, found
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="Folder for the answers, pages and checkpoints.")] = Path(
+        "out/xray_study"
+    ),
+    seconds: Annotated[float, typer.Option(min=1, help="Training time of a model.")] = 70,
+    at_once: Annotated[int, typer.Option(min=1, help="Models that share the GPU.")] = 4,
+    device: Annotated[str, typer.Option(help="Where the models are.")] = "cuda",
+    only: Annotated[str, typer.Option(help="Models whose name holds this.")] = "",
+) -> None:
+    """Train, ask and file."""
+    out.mkdir(parents=True, exist_ok=True)
+    names = [(router, m) for m in EXPERTS for router in ROUTERS if only in f"{router} {m}"]
+    results, began = {}, time.monotonic()
+    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
+        jobs = [pool.submit(one_model, *name, seconds, str(out), device) for name in names]
+        for job in as_completed(jobs):
+            name, found = job.result()
+            results[name] = found
+            print(f"{time.monotonic() - began:.0f} s", name, json.dumps(found)[:1500], flush=True)
+            (out / "xray_study.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    start(main)
