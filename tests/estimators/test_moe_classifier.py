@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gatewise as gw
 
 QUICK = gw.MoESettings(n_orders=2, spreads=(1.0, 10.0), learners=())
+BARE = replace(QUICK, n_orders=1, spreads=(1.0,), correct=False)
 PLAIN = [("bayes", GaussianNB()), ("prior", DummyClassifier(strategy="prior"))]
 
 

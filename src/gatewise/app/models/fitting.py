@@ -119,7 +119,7 @@ def score(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:
 def best_single(model: Any) -> str:
     """The name of the expert with the smallest out-of-fold mean squared error, or log loss."""
     if isinstance(model, MoEClassifier):
-        return min(model.get_feature_names_out(), key=lambda name: model.held_out_scores_[name].log_loss)
+        return str(min(model.get_feature_names_out(), key=lambda name: model.held_out_scores_[name].log_loss))
     y, F = model.out_of_fold_.y, model.out_of_fold_.F
     return str(model.get_feature_names_out()[((y[:, None] - F) ** 2).mean(axis=0).argmin()])
 

@@ -32,7 +32,7 @@ MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
 class SavedModel:
     """A fitted model and what is needed to use it: the target, the columns, the keys of its rows, the fit's facts."""
 
-    model: MoERegressor | MoEClassifier
+    model: Any  # a fitted MoERegressor or MoEClassifier
     target: str
     columns: tuple[ColumnKind, ...]
     rows: NDArray[np.uint64]  # (n,): `row_keys` of the rows of the fit
