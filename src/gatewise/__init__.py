@@ -12,6 +12,7 @@ from gatewise.estimators import (
     MoEClassifier,
     MoERegressor,
     RouterAggregator,
+    ScoreRouter,
     SharedRoutedRegressor,
 )
 from gatewise.experts import expert_matrix
@@ -38,6 +39,7 @@ __all__ = [
     "Particles",
     "QuadraticGate",
     "RouterAggregator",
+    "ScoreRouter",
     "SharedRoutedRegressor",
     "Updates",
     "__version__",

@@ -10,7 +10,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
     sys.exit(f"gatewise: {error.name} is not installed; the command line needs: pip install 'gatewise[cli]'")
 
 import gatewise
-from gatewise.app import demo_command, model_commands, reproduce_commands, verify_command
+from gatewise.app import demo_command, model_commands, reproduce_commands, route_commands, verify_command
 from gatewise.app.terminal import plain, say
 
 INTERRUPTED = 130
@@ -25,6 +25,7 @@ app.add_typer(demo_command.app)
 app.add_typer(model_commands.app)
 app.add_typer(verify_command.app)
 app.add_typer(reproduce_commands.app, name="reproduce")
+app.add_typer(route_commands.app, name="route")
 
 
 def _print_version(wanted: bool) -> None:

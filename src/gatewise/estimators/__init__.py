@@ -5,6 +5,7 @@ from gatewise.estimators.gate_selector import GateSelector
 from gatewise.estimators.moe_classifier import MoEClassifier
 from gatewise.estimators.moe_regressor import MoERegressor
 from gatewise.estimators.router_aggregator import RouterAggregator
+from gatewise.estimators.score_router import ScoreRouter
 from gatewise.estimators.shared_routed_regressor import SharedRoutedRegressor
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "MoEClassifier",
     "MoERegressor",
     "RouterAggregator",
+    "ScoreRouter",
     "SharedRoutedRegressor",
 ]

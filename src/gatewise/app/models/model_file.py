@@ -2,11 +2,11 @@
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import sklearn
@@ -24,6 +24,7 @@ from gatewise.estimators import MoERegressor
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 ENDINGS = (".skops",)
 SCHEMA = "schema.json"
+Saved = TypeVar("Saved")
 MOST_BYTES = 2**28  # of a text entry: a larger one is no model of ours
 
 
@@ -41,24 +42,27 @@ class SavedModel:
 
 def save_model(saved: SavedModel, place: Path | Output) -> Path:
     """Write a model file and return its path; a model that holds an untrusted type is not written."""
-    output = as_output(place, ENDINGS)
-    with output.replacing(is_model) as part:
-        _write(saved, part, output.path)
-    return output.path
-
-
-def _write(saved: SavedModel, part: Path, path: Path) -> None:
-    """Write a model that will lie at ``path`` to ``part``."""
-    skops.io.dump(saved.model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     stamp = {
-        "format": FORMAT,
-        "versions": versions(),
         "target": saved.target,
         "columns": [asdict(column) for column in saved.columns],
         "rows": saved.rows.tolist(),
         "facts": saved.facts,
         "key": saved.key,
     }
+    return write_archive(saved.model, stamp, place)
+
+
+def write_archive(model: Any, stamp: Mapping[str, Any], place: Path | Output) -> Path:
+    """Write a fitted estimator with a stamp, to which format and versions are added, and return the path."""
+    output = as_output(place, ENDINGS)
+    with output.replacing(is_model) as part:
+        _write(model, {"format": FORMAT, "versions": versions(), **stamp}, part, output.path)
+    return output.path
+
+
+def _write(model: Any, stamp: Mapping[str, Any], part: Path, path: Path) -> None:
+    """Write a model that will lie at ``path`` to ``part``."""
+    skops.io.dump(model, part, compression=zipfile.ZIP_DEFLATED, compresslevel=3)
     with zipfile.ZipFile(part, "a", zipfile.ZIP_DEFLATED) as archive:
         unknown = untrusted_types(json.loads(archive.read(SCHEMA)))
         if unknown:
@@ -68,6 +72,11 @@ def _write(saved: SavedModel, part: Path, path: Path) -> None:
 
 def load_model(path: Path) -> SavedModel:
     """Read a model file: check its versions, then its types against the trusted ones, and only then load it."""
+    return read_archive(path, _checked)
+
+
+def read_archive(path: Path, checked: Callable[[Any, Mapping[str, Any]], Saved]) -> Saved:
+    """Read what `write_archive` wrote; ``checked`` turns the estimator and its stamp into what is returned."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: no such file")
@@ -84,7 +93,7 @@ def load_model(path: Path) -> SavedModel:
             raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
         model = skops.io.load(path, trusted=sorted(trusted_types()))
         check_trees([model])
-        return _checked(model, stamp)
+        return checked(model, stamp)
     except _RefusedError:
         raise
     except Exception as error:  # a damaged file can fail in any way

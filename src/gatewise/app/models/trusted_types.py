@@ -7,7 +7,7 @@ own classes are listed as objects, so that the list follows them when they move 
 from gatewise import losses
 from gatewise.aggregation.fixed_share import SwitchingState
 from gatewise.app.models.gate_names import gate_classes
-from gatewise.estimators import MoERegressor
+from gatewise.estimators import MoERegressor, ScoreRouter
 from gatewise.experts import ColumnExpert
 from gatewise.gates import inputs
 from gatewise.geometry import Alignment, ExpertReport, Interval, Specialization
@@ -22,6 +22,19 @@ from gatewise.router import (
     training,
     tree_members,
     verdict,
+)
+from gatewise.scores import (
+    bandit,
+    fitted_routes,
+    local_members,
+    price_weights,
+    queries,
+    ridge_members,
+    routability,
+    route_regions,
+    route_verdict,
+    score_list,
+    text_columns,
 )
 from gatewise.solvers import softmax_path
 
@@ -96,6 +109,26 @@ _GATEWISE: tuple[type, ...] = (
     softmax_path.GatePath,
     training.TrainingStage,
     verdict.Verdict,
+    ScoreRouter,
+    bandit.OnlineState,
+    fitted_routes.CostModel,
+    fitted_routes.FittedRoutes,
+    fitted_routes.HeldOutDecisions,
+    local_members.CategoryMember,
+    local_members.NeighbourMember,
+    local_members.TreeMember,
+    price_weights.PriceWeights,
+    queries.QueryReader,
+    ridge_members.KernelBasis,
+    ridge_members.LinearMember,
+    ridge_members.RidgeFit,
+    routability.Routability,
+    route_regions.CategoryRow,
+    route_regions.RouteRegion,
+    route_regions.RouteRegionTable,
+    route_verdict.RouteVerdict,
+    score_list.FittedScores,
+    text_columns.TextColumn,
 )
 _LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]
 _SKLEARN = [

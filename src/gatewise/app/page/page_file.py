@@ -38,23 +38,27 @@ def write_page(findings: Findings, place: Path | Output, model: str = "", data: 
 
 def render(findings: Findings, model: str = "", data: str = "") -> Html:
     """The page as one text: the questions with their answers, a table of rows, style and script."""
-    title = f"Where each model is right: {findings.target}"
-    style, script = (
-        files("gatewise.app.page").joinpath("assets", name).read_text() for name in ("page.css", "page.js")
-    )
     parts = [
         element("section", element("h2", f"{place}. {question}"), answer(findings), id=name)
         for place, (name, question, answer) in enumerate(QUESTIONS, start=1)
     ]
     last = element("section", element("h2", f"6. {ROWS_QUESTION}"), rows_table(findings), id="rows")
     contents = [*((name, question) for name, question, _ in QUESTIONS), ("rows", ROWS_QUESTION)]
+    provenance = _provenance(findings, model, data)
+    return document(f"Where each model is right: {findings.target}", provenance, contents, [*parts, last])
+
+
+def document(title: str, provenance: str, contents: Sequence[tuple[str, str]], parts: Sequence[Html]) -> Html:
+    """A page of sections with style and script: ``contents`` holds the id and the heading of every section."""
+    style, script = (
+        files("gatewise.app.page").joinpath("assets", name).read_text() for name in ("page.css", "page.js")
+    )
     links = [element("li", element("a", question, href=f"#{name}")) for name, question in contents]
     body = join(
         element("h1", title),
-        element("p", _provenance(findings, model, data)),
+        element("p", provenance),
         element("nav", element("ol", links), aria_label="Contents"),
-        parts,
-        last,
+        list(parts),
         element("p", f"Gatewise {gatewise.__version__}", class_="soft"),
         element("script", raw(script)),
     )

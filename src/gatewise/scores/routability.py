@@ -1,0 +1,165 @@
+"""What a perfect router would reach, and how much of that is the luck of single answers.
+
+The perfect router of a table looks at the scores first: mean_i max_m score_im. Where a model is right by chance, it
+collects that chance, too, which no router can forecast. With repeated scores the luck is measured; without, it is
+bounded under a stated assumption.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from gatewise.arrays import Floats
+
+NODES = 61  # of the quadrature over the difficulty of a query
+STEPS = 200  # of the fit of abilities and the spread of difficulty
+N_SHUFFLES = 5
+
+
+@dataclass(frozen=True)
+class Routability:
+    """How far a pool can be routed.
+
+    best_single, router
+        Mean scores of the best single model, and of the router on held-out queries.
+    perfect
+        What a router would reach that sees the scores before it decides.
+    by_luck
+        What that router would reach if nothing could be routed: the best model were the same for every query.
+    low, high
+        Bounds of what a router could reach that knows every query's expected scores.
+    assumption
+        What ``by_luck`` and the bounds rest on.
+    """
+
+    best_single: float
+    router: float
+    perfect: float
+    by_luck: float
+    low: float
+    high: float
+    assumption: str
+
+    @property
+    def luck_share(self) -> float:
+        """The fraction of the distance from the best single model to the perfect router that luck explains."""
+        reach = self.perfect - self.best_single
+        return min(1.0, max(0.0, (self.by_luck - self.best_single) / reach)) if reach > 0.0 else 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"best single {self.best_single:.3f}, router {self.router:.3f}, perfect router {self.perfect:.3f}, of "
+            f"which luck alone {self.by_luck:.3f} ({self.luck_share:.0%} of the distance); a router that knew all "
+            f"expected scores reaches {self.low:.3f} to {self.high:.3f} ({self.assumption})"
+        )
+
+
+def measure_routability(scores: Floats, router: float, repeats: Floats | None = None) -> Routability:
+    """Routability from scores (n, M), the router's held-out mean score, and repeated scores (n, M, R) if there are.
+
+    >>> scores = np.array([[1.0, 0.0], [0.0, 1.0]] * 50)
+    >>> measure_routability(scores, 1.0, np.repeat(scores[:, :, None], 2, axis=2)).luck_share
+    0.0
+    """
+    single = float(scores.mean(axis=0).max())
+    if repeats is not None:
+        return _repeated(repeats, single, router)
+    perfect = max(single, float(scores.max(axis=1).mean()))
+    if set(np.unique(scores)) <= {0.0, 1.0}:
+        luck = luck_of_answers(scores)
+        words = "luck, if answers to a query are independent given its difficulty; the bounds assume nothing"
+    else:
+        luck = luck_of_residuals(scores)
+        words = (
+            "luck, if deviations from model plus query are exchangeable between queries; the bounds assume nothing"
+        )
+    luck = min(max(luck, single), perfect)
+    return Routability(single, router, perfect, luck, max(single, router), perfect, words)
+
+
+def _repeated(repeats: Floats, single: float, router: float) -> Routability:
+    """With repeats the luck is what is lost when a query's best model is asked again, exact in the mean."""
+    n, _, R = repeats.shape
+    rows, tie = np.arange(n), 1e-9 * repeats.mean(axis=(0, 2))
+    perfect, again, low = 0.0, 0.0, 0.0
+    for r in range(R):
+        other = np.delete(repeats, r, axis=2)
+        perfect += float(repeats[:, :, r].max(axis=1).mean()) / R
+        again += float(other[rows, (repeats[:, :, r] + tie).argmax(axis=1)].mean()) / R
+        low += float(repeats[rows, (other.mean(axis=2) + tie).argmax(axis=1), r].mean()) / R
+    high = float(repeats.mean(axis=2).max(axis=1).mean())
+    by_luck = single + max(0.0, perfect - again)
+    words = "repeated scores of a query are independent draws"
+    return Routability(
+        single, router, perfect, min(by_luck, perfect), max(low, single, router), max(high, single, router), words
+    )
+
+
+def luck_of_answers(scores: Floats) -> float:
+    """What a perfect router reaches on answers that are right with logit a_m + b_i, b_i normal, where none can help.
+
+    E max_m = 1 - E_b prod_m (1 - sigma(a_m + b)), with a and the spread of b fitted by maximum likelihood.
+
+    >>> rng = np.random.default_rng(0)
+    >>> answers = (rng.random((4000, 3)) < 0.5).astype(float)
+    >>> bool(abs(luck_of_answers(answers) - 0.875) < 0.01)
+    True
+    """
+    ability, spread = fit_answers(scores)
+    nodes, weights = _quadrature()
+    wrong = 1.0 - expit(ability + spread * nodes[:, None])  # (nodes, M)
+    return float(1.0 - weights @ wrong.prod(axis=1))
+
+
+def fit_answers(scores: Floats) -> tuple[Floats, float]:
+    """Abilities (M,) and the standard deviation of the difficulty in P(right) = sigma(a_m + b_i), b_i ~ N(0, s^2).
+
+    Gradient steps of the marginal likelihood, whose integral over b is a sum over NODES.
+    """
+    nodes, weights = _quadrature()
+    share = np.clip(scores.mean(axis=0), 1e-3, 1.0 - 1e-3)
+    ability, spread = np.log(share / (1.0 - share)), 1.0
+    for _ in range(STEPS):
+        chance = np.clip(expit(ability + spread * nodes[:, None]), 1e-9, 1.0 - 1e-9)  # (nodes, M)
+        log_like = scores @ np.log(chance).T + (1.0 - scores) @ np.log1p(-chance).T + np.log(weights)
+        log_like -= log_like.max(axis=1, keepdims=True)
+        posterior = np.exp(log_like)
+        posterior /= posterior.sum(axis=1, keepdims=True)  # (n, nodes)
+        mass = posterior.sum(axis=0)
+        right = posterior.T @ scores  # (nodes, M)
+        slope, curve = right - mass[:, None] * chance, mass[:, None] * chance * (1.0 - chance)
+        step = slope.sum(axis=0) / curve.sum(axis=0)
+        turn = float((nodes[:, None] * slope).sum() / (nodes[:, None] ** 2 * curve).sum())
+        ability, spread = ability + step, max(0.0, spread + turn)
+        if max(np.abs(step).max(), abs(turn)) < 1e-4:
+            break
+    return ability, spread
+
+
+def answer_chances(scores: Floats) -> Floats:
+    """Chances (n, M) of right answers with logit a_m + b_i: a is fitted, every b_i is its posterior mean.
+
+    No router can gain on answers that are drawn with them: the same model is best for every query.
+    """
+    ability, spread = fit_answers(scores)
+    nodes, weights = _quadrature()
+    chance = np.clip(expit(ability + spread * nodes[:, None]), 1e-9, 1.0 - 1e-9)
+    log_like = scores @ np.log(chance).T + (1.0 - scores) @ np.log1p(-chance).T + np.log(weights)
+    posterior = np.exp(log_like - log_like.max(axis=1, keepdims=True))
+    difficulty = spread * (posterior @ nodes) / posterior.sum(axis=1)
+    return np.asarray(expit(ability + difficulty[:, None]))
+
+
+def luck_of_residuals(scores: Floats) -> float:
+    """What a perfect router reaches when deviations from model plus query effects are shuffled between queries."""
+    effects = scores.mean(axis=0) + scores.mean(axis=1, keepdims=True) - scores.mean()
+    residual, rng = scores - effects, np.random.default_rng(0)
+    shuffled = [effects + rng.permuted(residual, axis=0) for _ in range(N_SHUFFLES)]
+    return float(np.mean([np.clip(one, scores.min(), scores.max()).max(axis=1).mean() for one in shuffled]))
+
+
+def _quadrature() -> tuple[Floats, Floats]:
+    """Nodes and weights of the mean over a standard normal variable."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    return nodes, weights / weights.sum()

@@ -1,0 +1,36 @@
+"""Bandit feedback: exploration and importance weights."""
+
+import numpy as np
+
+from gatewise.scores.bandit import draw_models, estimated_values, exploration_chances, OnlineState, update_weights
+
+
+def test_chances_lie_on_the_simplex_and_explore_near_the_border():
+    gate = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
+    gate[:100] = np.array([0.97, 0.02, 0.01, 0.0])
+    near, uniform = exploration_chances(gate, 0.1), exploration_chances(gate, 0.1, near_border=False)
+    for chances in (near, uniform):
+        np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+        assert (chances >= 0).all()
+    away = 1.0 - near[np.arange(200), gate.argmax(axis=1)]
+    assert away[100:].mean() > 3 * away[:100].mean()
+    assert (away > 0).all()
+    assert near[0, 3] == 0.0
+
+
+def test_estimated_values_are_unbiased():
+    rng = np.random.default_rng(1)
+    scores, forecasts, chances = np.array([0.2, 0.9, 0.4]), np.array([[0.5, 0.5, 0.5]]), np.array([[0.7, 0.2, 0.1]])
+    n = 40_000
+    models = draw_models(np.tile(chances, (n, 1)), rng)
+    np.testing.assert_allclose(np.bincount(models) / n, chances[0], atol=0.01)
+    values = estimated_values(np.tile(forecasts, (n, 1)), models, scores[models], np.tile(chances, (n, 1)))
+    np.testing.assert_allclose(values.mean(axis=0), scores, atol=0.03)
+
+
+def test_the_better_candidate_takes_the_weight():
+    state = OnlineState(np.log([0.5, 0.5]), 0)
+    for _ in range(50):
+        state = update_weights(state, np.tile([0.0, 1.0], (20, 1)), 1.0)
+    assert np.exp(state.log_weights[1]) > 0.99
+    assert state.n_seen == 1000
