@@ -95,6 +95,9 @@ def test_the_guides_tables_are_those_of_one_run():
     lines = list(table_lines(filed))
     assert len(lines) == 6 + 20 + 6 + 4
     assert [line for line in lines if line not in guide] == []
+    words = " ".join(guide.split())
+    plans = [f"{row['design']} {two(row['ratio'])}" for row in filed["kernel_plan"]]
+    assert [plan for plan in plans if plan not in words] == []
 
 
 def test_the_filed_run_is_within_the_bars():
