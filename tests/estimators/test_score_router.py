@@ -90,6 +90,14 @@ def test_gaps_are_filled_without_bias():
     assert silent.routability_ is None
 
 
+def test_features_that_are_there_are_not_read_again():
+    X, _, answers, costs = small_table(200)
+    router = gw.ScoreRouter(text=["question"], n_components=4, random_state=0).fit(X, answers, costs)
+    weights = router.gate_weights(X)
+    again = router.fit(router.features(X), answers, costs)
+    np.testing.assert_allclose(again.gate_weights(X), weights, atol=1e-6)
+
+
 def test_noise_is_not_routed():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
