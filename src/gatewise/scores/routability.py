@@ -43,15 +43,19 @@ class Routability:
 
     @property
     def luck_share(self) -> float:
-        """The fraction of the distance from the best single model to the perfect router that luck explains."""
+        """The fraction of the distance from the best single model to the perfect router that luck can explain.
+
+        What is known to be routable, up to ``low``, is not luck.
+        """
         reach = self.perfect - self.best_single
-        return min(1.0, max(0.0, (self.by_luck - self.best_single) / reach)) if reach > 0.0 else 0.0
+        luck = min(self.by_luck - self.best_single, self.perfect - self.low)
+        return max(0.0, luck / reach) if reach > 0.0 else 0.0
 
     def __str__(self) -> str:
         return (
-            f"best single {self.best_single:.3f}, router {self.router:.3f}, perfect router {self.perfect:.3f}, of "
-            f"which luck alone {self.by_luck:.3f} ({self.luck_share:.0%} of the distance); a router that knew all "
-            f"expected scores reaches {self.low:.3f} to {self.high:.3f} ({self.assumption})"
+            f"best single {self.best_single:.3f}, router {self.router:.3f}, perfect router {self.perfect:.3f}, "
+            f"{self.by_luck:.3f} by luck alone ({self.luck_share:.0%} of the distance can be luck); a router that knew "
+            f"all expected scores reaches {self.low:.3f} to {self.high:.3f} ({self.assumption})"
         )
 
 
