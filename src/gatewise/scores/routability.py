@@ -52,11 +52,10 @@ class Routability:
         return max(0.0, luck / reach) if reach > 0.0 else 0.0
 
     def __str__(self) -> str:
-        return (
-            f"best single {self.best_single:.3f}, router {self.router:.3f}, perfect router {self.perfect:.3f}, "
-            f"{self.by_luck:.3f} by luck alone ({self.luck_share:.0%} of the distance can be luck); a router that knew "
-            f"all expected scores reaches {self.low:.3f} to {self.high:.3f} ({self.assumption})"
-        )
+        reached = f"best single {self.best_single:.3f}, router {self.router:.3f}, perfect router {self.perfect:.3f}"
+        luck = f"{self.by_luck:.3f} by luck alone ({self.luck_share:.0%} of the distance can be luck)"
+        bounds = f"a router that knew all expected scores reaches {self.low:.3f} to {self.high:.3f}"
+        return f"{reached}, {luck}; {bounds} ({self.assumption})"
 
 
 def measure_routability(scores: Floats, router: float, repeats: Floats | None = None) -> Routability:
