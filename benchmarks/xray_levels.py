@@ -97,10 +97,11 @@ def of_random_routers(rng: np.random.Generator, n_experts: int, correlation: flo
 
 
 def of_pairs(rng: np.random.Generator, n_experts: int, correlation: float) -> dict[str, float]:
-    """Two experts a token, the favourite of the document or at random, and another one at random."""
+    """The favourite of the document, or one at random, and others at random: two experts a token, eight of 64."""
     one = sticky_labels(rng, n_experts, correlation)
-    other = (one + rng.integers(1, n_experts, size=one.shape)) % n_experts
-    places = np.column_stack([one, other])
+    keys = rng.uniform(size=(len(one), n_experts))
+    keys[np.arange(len(one)), one] = -1.0
+    places = np.argsort(keys, axis=1)[:, : 8 if n_experts > 8 else 2]
     layer = LayerTrace("layer", n_experts, places, np.ones(places.shape), np.zeros((len(one), 1), np.float32))
     if n_experts == 2:
         return {"any pair": np.nan}  # both are always active

@@ -11,7 +11,7 @@ from benchmarks.xray_study.corpus import FILE, TOKENIZER
 from gatewise import nn
 from gatewise.nn.xray.token_kinds import token_kinds
 
-ALPHA, DRAWS, BUDGETS = 0.05, 199, {8: 6, 64: 48}
+ALPHA, DRAWS, BUDGETS = 0.05, 99, {8: 6, 64: 48}
 
 
 def vocabulary() -> list[str]:
@@ -46,7 +46,9 @@ def answers(model: torch.nn.Module, initial: torch.nn.Module, page: str | None =
         asked["coactivation"] = [_pairs(layer) for layer in trace.coactivation(token_class)]
         asked["ablation"] = _ablation(x)
         asked["redundant"] = _redundant(x)
-        asked["gate regret"] = [{"gain": one.gain, "oracle": one.oracle} for one in x.gate_regret()]
+        asked["gate regret"] = [
+            {"gain": one.gain, "oracle": one.oracle, "changed": one.changed} for one in x.gate_regret()
+        ]
         asked["alignment"] = [x.alignment(layer)._asdict() for layer in range(len(x.layers))]
         asked["specialists"] = [len(x.specialization(layer).special) for layer in range(len(x.layers))]
         n_experts = trace.layers[0].n_experts

@@ -14,24 +14,20 @@ from gatewise.arrays import Indices
 BATCH, RATE, BIAS_STEP = 64, 3e-3, 1e-3
 
 
-def trained(model: nn.Module, tokens: Indices, seconds: float, seed: int, most: int = 20_000) -> dict[str, float]:
-    """Train in place; the rate falls as a cosine over the time. The last losses come back."""
+def trained(model: nn.Module, tokens: Indices, steps: int, seed: int) -> dict[str, float]:
+    """Train in place; the rate falls as a cosine over the steps. The mean of the last losses comes back."""
     device = next(model.parameters()).device
     stream = torch.from_numpy(tokens.astype(np.int64)).to(device)
     generator = torch.Generator().manual_seed(seed)
     learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learned, lr=RATE, betas=(0.9, 0.95), weight_decay=0.05, fused=device.type == "cuda")
     moves = _bias_moves(model)
-    losses, start, done = [], time.monotonic(), 0.0
+    losses, start = [], time.monotonic()
     model.train()
-    while done < 1.0 and len(losses) < most:
-        done = (time.monotonic() - start) / seconds
+    for step in range(steps):
+        rise, fall = min(1.0, (step + 1) / 100), 0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * step / steps))
         for group in optimizer.param_groups:
-            group["lr"] = (
-                RATE
-                * min(1.0, (len(losses) + 1) / 100)
-                * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * min(done, 1.0))))
-            )
+            group["lr"] = RATE * rise * fall
         starts = torch.randint(len(stream) - LENGTH, (BATCH,), generator=generator)
         ids = stream[starts[:, None].to(device) + torch.arange(LENGTH, device=device)]
         with torch.autocast(device.type, dtype=torch.bfloat16):

@@ -175,6 +175,9 @@ def test_debug_shows_where_an_error_came_from(monkeypatch, tmp_path):
         ("[[experts]]\nname='a'\nmodel='sklearn.linear_model.Ridge'\nparameters={beta=1}", "no parameter 'beta'"),
         ("[[experts]]\nname='a'\ncolumn='kind'", "a column of numbers, not 'kind'"),
         ("[[experts]]\nname='a'\ncolumn='x'\nweight=2", "'weight' is none of"),
+        ("[[experts]]\nname='a'\nmodel=['x']", "model must be one of"),
+        ("[[experts]]\nname='a'\nmodel='sklearn.linear_model.Ridge'\nparameters=3", "parameters must be a table"),
+        ("experts=[1, 2]", "must be a table"),
     ],
 )
 def test_a_pool_that_is_wrong_says_where(run, data, tmp_path, text, words):

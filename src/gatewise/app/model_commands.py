@@ -26,6 +26,9 @@ Sep = Annotated[str | None, typer.Option(help="What stands between values, as ';
 Encoding = Annotated[str | None, typer.Option(help="How letters are stored, as cp1252; guessed if not given.")]
 Decimal = Annotated[str | None, typer.Option(help="The decimal mark, '.' or ','; guessed if not given.")]
 Key = Annotated[str | None, typer.Option(help="The column that names a row; it goes into the predictions.")]
+Boosters = Annotated[
+    bool, typer.Option("--boosters", help="The file is trusted: load trees of lightgbm, xgboost or catboost, too.")
+]
 Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
 Keep = Annotated[list[str] | None, typer.Option(help="A column to use though it looks like an identifier.")]
 
@@ -121,6 +124,7 @@ def predict(
     sep: Sep = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
+    boosters: Boosters = False,
     json_file: Json = None,
     force: Force = False,
 ) -> None:
@@ -129,7 +133,7 @@ def predict(
 
     place = claim(out, table_files.WRITTEN, [model, data], force)
     facts = _claim_json(json_file, [model, data], force)
-    saved, frame = model_file.load_model(model), _read(data, sep, encoding, decimal).frame
+    saved, frame = model_file.load_model(model, boosters), _read(data, sep, encoding, decimal).frame
     answer = predicting.predict_frame(saved, frame, weights=weights, std=std, explain=explain, key=key)
     where = table_files.write_frame(answer, place)
     write_json(facts, answer.to_dict(orient="records"))
@@ -144,6 +148,7 @@ def report(
     sep: Sep = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
+    boosters: Boosters = False,
     json_file: Json = None,
     force: Force = False,
 ) -> None:
@@ -153,7 +158,7 @@ def report(
 
     place = claim(out, page_file.ENDINGS, [model, data], force, has_mark)
     facts = _claim_json(json_file, [model, data], force)
-    saved, frame = model_file.load_model(model), _read(data, sep, encoding, decimal).frame
+    saved, frame = model_file.load_model(model, boosters), _read(data, sep, encoding, decimal).frame
     found = show_page(saved, frame, place, model.name, data.name)
     write_json(facts, found.record())
 

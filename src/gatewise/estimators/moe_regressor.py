@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_count, check_readout, Floats
+from gatewise.arrays import as_count, as_rng, check_readout, Floats
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -77,6 +77,8 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters of the model or of its experts, as in ``ridge__alpha=1.0``."""
+        if self.settings is None and any(key.startswith("settings__") for key in params):
+            self.settings = MoESettings()  # so that a search can reach every setting
         names = {name for name, _ in _named(self.experts)}
         if any(key.partition("__")[0] in names for key in params):
             self.experts = _named(self.experts)  # scikit-learn looks for their names in pairs
@@ -220,7 +222,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         experts, shared = checked_experts(self.experts, self.shared)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = self._settings()
-        seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        seed = int(as_rng(self.random_state).integers(2**31))
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         unit_weight = float(weight.mean())
         inputs = GateInputs.fit(X, settings.n_components, settings.fade)

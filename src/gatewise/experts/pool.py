@@ -129,9 +129,9 @@ class Pool:
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         done = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_one)(
-                self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
+                self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
             )
-            for split in splits
+            for fold, split in zip(_fold_labels(splits), splits, strict=True)
             for m, (name, expert) in enumerate(self.experts)
         )
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
@@ -202,8 +202,16 @@ def expert_matrix(experts: Sequence[Any], X: Any, name: str = "experts") -> Floa
     return Pool.of(experts, name).predict(X)
 
 
-def expert_predictions(expert: Expert, X: Any, label: str = "the expert", outputs: tuple[int, ...] = ()) -> Floats:
-    """The predictions of one expert, (n,) or (n, *outputs), checked; ``label`` names it in an error.
+def expert_predictions(
+    expert: Expert,
+    X: Any,
+    label: str = "the expert",
+    outputs: tuple[int, ...] = (),
+    places: Indices | None = None,
+) -> Floats:
+    """The predictions of one expert, (n,) or (n, *outputs), checked.
+
+    An error calls the expert ``label`` and names a row by its number in ``places`` (n,), where they are given.
 
     >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
     array([1., 1.])
@@ -221,7 +229,8 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert", output
         raise ValueError(f"{label} must return shape {(n, *outputs)}, {what} per row, not {predictions.shape}")
     if not np.isfinite(predictions).all():
         row = int(np.argmin(np.isfinite(predictions.reshape(n, -1)).all(axis=1)))
-        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {row}")
+        place = row if places is None else int(places[row])
+        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {place}")
     return predictions
 
 
@@ -289,7 +298,16 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs)
+    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test)
+
+
+def _fold_labels(splits: Sequence[Split]) -> list[str]:
+    """What an error says about the split: nothing for a fit to all rows, the number of the fold for the others."""
+    folds = sum(len(test) > 0 for _, test in splits)
+    first = len(splits) - folds
+    return [
+        f" (fold {number - first + 1} of {folds})" if len(test) else "" for number, (_, test) in enumerate(splits)
+    ]
 
 
 def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:

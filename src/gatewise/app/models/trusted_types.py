@@ -38,7 +38,8 @@ from gatewise.scores import (
 )
 from gatewise.solvers import softmax_path
 
-# How skops may load an object: none of these runs a function that a file names.
+# How skops may load an object: none of these runs a function that a file names. `bound` says which loader may make
+# which type, as a loader that calls a type with the file's arguments must not be given any other.
 LOADERS = frozenset(
     [
         "CachedNode",
@@ -179,6 +180,52 @@ _FIXED = frozenset(
         *(f"sklearn.{name}" for name in _SKLEARN),
     ]
 )
+
+
+_BOUND = {
+    "DTypeNode": frozenset(["numpy.dtype"]),
+    "DictNode": frozenset(["builtins.dict"]),
+    "FunctionNode": frozenset(["sklearn.utils.validation.check_array"]),
+    "JsonNode": frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "NoneType")),
+    "ListNode": frozenset(["builtins.list"]),
+    "LossNode": frozenset(f"sklearn._loss._loss.Cy{loss}" for loss in _LOSSES),
+    "NdArrayNode": frozenset(f"numpy.{name}" for name in _ARRAYS if name != "dtype"),
+    "PartialNode": frozenset(["functools.partial"]),
+    "RandomGeneratorNode": frozenset(["numpy.random._generator.Generator"]),
+    "SliceNode": frozenset(["builtins.slice"]),
+    "TreeNode": frozenset(["sklearn.tree._tree.Tree"]),
+    "TupleNode": frozenset(
+        ["builtins.tuple", *(f"{one.__module__}.{one.__qualname__}" for one in _GATEWISE if issubclass(one, tuple))]
+    ),
+    "TypeNode": frozenset([*(f"builtins.{name}" for name in _PLAIN), *(f"numpy.{name}" for name in _ARRAYS)]),
+}
+# Boosted trees of other packages. Their own code reads the model's bytes and trusts them: they are loaded only where
+# the user says that the file can be trusted.
+BOOSTERS = {
+    "lightgbm.sklearn.LGBMRegressor": "ObjectNode",
+    "lightgbm.basic.Booster": "ObjectNode",
+    "xgboost.sklearn.XGBRegressor": "ObjectNode",
+    "xgboost.core.Booster": "ObjectNode",
+    "catboost.core.CatBoostRegressor": "ObjectNode",
+    "builtins.bytearray": "BytearrayNode",
+    "builtins.bytes": "BytesNode",
+    "collections.defaultdict": "DefaultDictNode",
+    "collections.OrderedDict": "TypeNode",
+}
+_NO_OBJECTS = frozenset[str]().union(*_BOUND.values())
+
+
+def bound(loader: str, name: str) -> bool:
+    """Whether a loader may make a type: each loader has its types, and objects are made of all that are left.
+
+    >>> bound("LossNode", "sklearn._loss._loss.CyPinballLoss"), bound("LossNode", "builtins.str")
+    (True, False)
+    >>> bound("ObjectNode", "sklearn.svm._classes.SVR"), bound("ObjectNode", "builtins.str")
+    (True, False)
+    """
+    if loader == "CachedNode":  # what was loaded before
+        return True
+    return name not in _NO_OBJECTS if loader == "ObjectNode" else name in _BOUND.get(loader, ())
 
 
 def trusted_types() -> frozenset[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gatewise.arrays import Booleans, Floats, Indices
-from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums
+from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums, group_sums
 from gatewise.nn.xray.layer_trace import LayerTrace
 
 FEWEST_TOGETHER = 20.0  # tokens that are expected to have a pair, for it to be tested
@@ -102,7 +102,26 @@ def pair_scores(chosen: Booleans, classes: Indices, documents: Indices, k: int) 
     active = chosen.astype(np.float64)
     together = np.stack([_pairs(active[documents == g])[i, j] for g in range(n_documents)])
     wanted = class_sizes @ expected
-    return together - wanted, together.sum(axis=0), wanted.sum(axis=0)
+    loads = group_sums(active, documents, n_documents)
+    loads = loads - class_sizes.sum(axis=1, keepdims=True) * active.mean(axis=0)
+    scores = _beside(together - wanted, loads[:, i], loads[:, j])
+    return scores, together.sum(axis=0), wanted.sum(axis=0)
+
+
+def _beside(scores: Floats, a: Floats, b: Floats) -> Floats:
+    """Scores (G, P) less their least squares fit on the loads a and b (G, P) of the two experts.
+
+    A document that uses both experts more has more of the pair, but such documents move the expected number, too,
+    which is made of the same loads. The sums over documents stay, as those of a and b are zero.
+    """
+    aa, bb, ab = ((x * y).sum(axis=0) for x, y in ((a, a), (b, b), (a, b)))
+    sa, sb = (scores * a).sum(axis=0), (scores * b).sum(axis=0)
+    det = aa * bb - ab**2
+    safe = np.where(det > 1e-9 * aa * bb, det, np.inf)
+    freedom = np.sqrt(len(scores) / max(len(scores) - 3, 1))
+    left = scores - (sa * bb - sb * ab) / safe * a - (sb * aa - sa * ab) / safe * b
+    mean = scores.mean(axis=0)
+    return np.asarray(mean + (left - mean) * freedom)
 
 
 def _pairs(active: Floats) -> Floats:

@@ -9,6 +9,7 @@ from gatewise.geometry.grouped_rows import group_sums, halves, ratio_interval
 from gatewise.stats import Interval
 
 PENALTIES: Floats = np.array([1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4])
+THRESHOLDS: Floats = np.array([0.0, 0.01, 0.03, 0.1, 0.3, np.inf])  # nats
 FOLDS = 4
 
 
@@ -51,46 +52,49 @@ def ridge_scores(hidden: Floats, rises: Floats, penalties: Floats) -> RidgeScore
     return RidgeScores(centre, scale, level, vectors @ shrunk)
 
 
-def chosen_experts(predicted: Floats, barred: Booleans) -> Indices:
-    """The expert of least predicted rise, (..., n), of those that are not active in another place, (n, M)."""
-    return np.asarray(np.where(barred, np.inf, predicted).argmin(axis=-1))
+def router_gains(predicted: Floats, rises: Floats, barred: Booleans) -> Floats:
+    """What every router gains at every row, (P, T, n), from predictions (P, n, M) and rises (n, M).
+
+    A router takes the expert of least predicted rise that is not active in another place of the token, (n, M), if the
+    prediction is below minus its threshold, and leaves the token as it was otherwise.
+    """
+    allowed = np.where(barred, np.inf, predicted)
+    choice = allowed.argmin(axis=-1)  # (P, n)
+    least = np.take_along_axis(allowed, choice[..., None], axis=-1)[..., 0]
+    gain = -rises[np.arange(len(rises)), choice]
+    return np.where(least[:, None, :] < -THRESHOLDS[:, None], gain[:, None, :], 0.0)
 
 
 def measured_regret(
-    layer: int,
-    hidden: Floats,
-    rises: Floats,
-    barred: Booleans,
-    current: Indices,
-    documents: Indices,
-    rng: np.random.Generator,
+    layer: int, hidden: Floats, rises: Floats, barred: Booleans, documents: Indices, rng: np.random.Generator
 ) -> GateRegret:
     """The gain of a router that is fitted to rises (n, M) of the loss, with documents as units.
 
-    The scores are ridge regressions of the rises on the hidden states, so that the router is linear and takes the
-    largest score, as most are. The penalty is the one of largest gain in folds of the first half's documents.
+    The scores are ridge regressions of the rises on the hidden states, as linear as the scores of most routers; a
+    token whose best prediction does not pass a threshold stays where it is. Penalty and threshold are those of
+    largest gain in folds of the first half's documents; the second half judges.
     """
     first, second = halves(documents, rng)
-    penalty = _best_penalty(hidden[first], rises[first], barred[first], documents[first], rng)
-    router = ridge_scores(hidden[first], rises[first], np.array([penalty]))
-    choice = chosen_experts(router(hidden[second])[0], barred[second])
-    gain = -rises[second][np.arange(len(second)), choice]
+    place = _best_router(hidden[first], rises[first], barred[first], documents[first], rng)
+    router = ridge_scores(hidden[first], rises[first], PENALTIES[place[0] : place[0] + 1])
+    gain = router_gains(router(hidden[second]), rises[second], barred[second])[0, place[1]]
     units = np.unique(documents[second], return_inverse=True)[1]
     sums = group_sums(np.column_stack([gain, np.ones_like(gain)]), units, int(units.max()) + 1)
     oracle = -np.where(barred[second], np.inf, rises[second]).min(axis=1)
-    return GateRegret(
-        layer, ratio_interval(sums[:, 0], sums[:, 1]), float(oracle.mean()), float((choice != current[second]).mean())
-    )
+    changed = float((gain != 0.0).mean())
+    return GateRegret(layer, ratio_interval(sums[:, 0], sums[:, 1]), float(oracle.mean()), changed)
 
 
-def _best_penalty(
+def _best_router(
     hidden: Floats, rises: Floats, barred: Booleans, documents: Indices, rng: np.random.Generator
-) -> float:
+) -> tuple[int, int]:
+    """The places of the best penalty and threshold."""
     names, units = np.unique(documents, return_inverse=True)
     fold = rng.permutation(len(names))[units] % FOLDS
-    gains = np.zeros(len(PENALTIES))
+    gains = np.zeros((len(PENALTIES), len(THRESHOLDS)))
     for part in range(FOLDS):
         out = fold == part
-        choices = chosen_experts(ridge_scores(hidden[~out], rises[~out], PENALTIES)(hidden[out]), barred[out])
-        gains -= np.take_along_axis(rises[out], choices.T, axis=1).sum(axis=0)
-    return float(PENALTIES[gains.argmax()])
+        predicted = ridge_scores(hidden[~out], rises[~out], PENALTIES)(hidden[out])
+        gains += router_gains(predicted, rises[out], barred[out]).sum(axis=2)
+    best = int(gains.argmax())
+    return best // len(THRESHOLDS), best % len(THRESHOLDS)

@@ -166,7 +166,7 @@ class Xray:
             others = one.at(rows).without_last()
             hidden, units = one.hidden[rows].astype(np.float64), self.trace.units[rows]
             rng = np.random.default_rng(seed)
-            found.append(measured_regret(number, hidden, rises, others, one.places[rows, last], units, rng))
+            found.append(measured_regret(number, hidden, rises, others, units, rng))
         self.trace.findings["gate regret"] = tuple(found)
         return tuple(found)
 

@@ -22,8 +22,8 @@ class Substitute:
     """For one expert the best substitute, and the rise of the loss of a token that gets it instead.
 
     ``rise`` is over the places that the expert had in the test documents; ``adjusted`` is the p-value of the null
-    that it is ``margin`` nats or more, adjusted for all experts that were tested; ``redundant`` says that it is at most
-    0.05. With too few documents ``tested`` is False.
+    that it is ``margin`` nats or more, adjusted for all experts that were tested; ``redundant`` says that it is at
+    most 0.05. With too few documents ``tested`` is False.
     """
 
     layer: int
