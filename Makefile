@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TRITON := .venv-triton
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 INSTALL := $(BIN)/python -m pip install --quiet --editable
@@ -11,13 +12,13 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo test test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
+.PHONY: demo site test interpreter test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that explains a model
-	$(BIN)/gatewise demo
+	$(BIN)/gatewise demo --force
 
 # The four steps of `make test` share two cores: the checks and the compiler at first, then as many workers of pytest as
 # there are cores. A file stays on one worker, so the blocks of a guide run in order. Workers do not start threads or
@@ -58,7 +59,10 @@ unit: warm  ## pytest with doctests, on all cores
 coverage: $(VENV)/.dev  ## the same tests in one process with branch coverage
 	$(BIN)/pytest --quiet -m "$(QUICK)" --cov --cov-report=term
 
-test-slow: $(VENV)/.dev  ## the tests that take longer than a few seconds, and ten times the examples of the laws
+interpreter: $(TRITON)/.ready  ## the GPU kernels on small shapes in Triton's interpreter, without a GPU
+	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --quiet --noconftest -p no:cacheprovider -W ignore tests/nn/test_nn_fused.py
+
+test-slow: $(VENV)/.dev $(TRITON)/.ready  ## the tests that take longer than a few seconds, and ten times the examples of the laws
 	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
 
 test-wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment and use it
@@ -84,13 +88,16 @@ bench-real: $(VENV)/.bench  ## real data, two pools: the router's settings chose
 	$(BIN)/python -m benchmarks.real.choose --pool default --pool strong --out out/bench
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides
-	$(BIN)/gatewise demo --out out
+	$(BIN)/gatewise demo --out out --force
 	cp out/demo.png docs/assets/demo.png
 	$(BIN)/python -c "from pathlib import Path; from gatewise.app.figures.geometry_figures import geometry_figure as f; f(Path('out/geometry.png'))"
 	cp out/geometry.png docs/assets/geometry.png
 
+site: $(VENV)/.docs  ## the site, with its gallery executed: build/site/index.html
+	GATEWISE_GALLERY=1 $(BIN)/python -m sphinx -W --keep-going -q docs build/site
+
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(TRITON) build dist out .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -100,9 +107,20 @@ $(VENV)/.cli: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(INSTALL) ".[cli,dask,nn,bench,dev]"
+	$(INSTALL) ".[cli,dask,nn,bench,docs,dev]"
 	@$(CHROMIUM)
 	@touch $@ $(VENV)/.cli
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(INSTALL) ".[cli,nn,docs]"
+	@touch $@ $(VENV)/.cli
+
+# Triton's interpreter wants an older NumPy than everything else, so it has an environment of its own.
+$(TRITON)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(TRITON)
+	grep -v '^numpy' constraints.txt > $(TRITON)/constraints.txt
+	PIP_CONSTRAINT=$(CURDIR)/$(TRITON)/constraints.txt $(TRITON)/bin/python -m pip install --quiet --editable ".[nn,interpreter]"
+	@touch $@
 
 $(VENV)/.bench: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(INSTALL) ".[cli,bench,strong]"

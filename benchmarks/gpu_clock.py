@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,22 @@ def captured(job: Callable[[], Any]) -> torch.cuda.CUDAGraph:
     return graph
 
 
+@cache
+def flush_buffers() -> tuple[Tensor, Tensor]:
+    """512 MiB to read and where their sums go, kept from the first call on.
+
+    One that is allocated anew between tensors that come and go makes layers of 0.5 GB and more seem 12 % slower.
+    """
+    other = torch.randn(2**28, dtype=torch.bfloat16, device="cuda")
+    return other, torch.empty(len(other) // CHUNK, device="cuda")
+
+
 def graph_ms(job: Callable[[], Any], runs: int = 40) -> float:
     """The median time of the job's graph, each run after other 512 MiB were read: nothing of it is in the caches.
 
     Writing them would flush, too, but leave lines that must be written back while the job is running.
     """
-    graph, other = captured(job), torch.zeros(2**28, dtype=torch.bfloat16, device="cuda")
-    sums = torch.empty(len(other) // CHUNK, device="cuda")
+    (other, sums), graph = flush_buffers(), captured(job)
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(runs)]
     for start, end in events:
         read_kernel[(len(sums),)](other, sums, CHUNK, num_warps=8)
@@ -78,15 +88,12 @@ def bandwidth() -> dict[str, float]:
     return {"read_tb_s": source.nbytes / min(reads) / 1e9, "copy_tb_s": 2 * source.nbytes / copy / 1e9}
 
 
-def overheads() -> dict[str, float]:
-    """Microseconds of a graph of one empty kernel, and of reading 100 MB in one kernel: what no layer can beat."""
-    source = torch.randn(50_003_968, device="cuda", dtype=torch.bfloat16)
-    out = torch.empty(len(source) // CHUNK, device="cuda")
-    few = min(graph_ms(lambda w=w: read_kernel[(len(out),)](source, out, CHUNK, num_warps=w)) for w in (4, 8, 16))
-    return {
-        "one_kernel_us": 1000 * graph_ms(lambda: read_kernel[(1,)](source, out, CHUNK)),
-        "read_100_mb_us": 1000 * few,
-    }
+def read_ms(n_bytes: int) -> float:
+    """The time of reading as many bytes, in whole chunks, in a graph of one kernel: what no layer can beat."""
+    chunks = -(-n_bytes // (2 * CHUNK))
+    source = torch.randn(chunks * CHUNK, device="cuda", dtype=torch.bfloat16)
+    out = torch.empty(chunks, device="cuda")
+    return min(graph_ms(lambda w=w: read_kernel[(chunks,)](source, out, CHUNK, num_warps=w)) for w in (4, 8, 16))
 
 
 def measured(name: str, run: Callable[[], dict[str, Any]]) -> None:

@@ -3,17 +3,20 @@
 Every time is the median of a CUDA graph's replays, each after a flush of the caches. The floor is the time of
 reading the weights of the experts that the routing uses once, at the bandwidth that the same run measured; beyond
 some hundred tokens arithmetic takes longer than that, and the two dense products are the measure. Routings are
-uniform at random. A graph of one layer also pays for its own start, some microseconds; for up to 256 tokens
-``in_a_row`` is the mean of eight layers in one graph. Needs a GPU of compute capability 9.0 and Triton:
+uniform at random. A graph of one layer also pays for its own start, some microseconds: for up to 256 tokens ``read``
+is the time of a graph of one kernel that only reads as many bytes, and ``in_a_row`` the mean of eight layers in one
+graph. Needs a GPU of compute capability 9.0 and Triton:
 ``python -m benchmarks.gpu_tokens``. It is not part of ``make bench``.
 """
 
+from functools import partial
+from multiprocessing import get_context
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.gpu_clock import bandwidth, graph_ms, measured, overheads
+from benchmarks.gpu_clock import bandwidth, graph_ms, measured, read_ms
 from benchmarks.gpu_rivals import dense_products, one_by_one, plain
 from gatewise.nn.fused import fused_swiglu
 
@@ -67,6 +70,7 @@ def measure(shape: str, n: int, stacked: tuple[Tensor, Tensor], tb_s: float) -> 
     row["ms"] = {name: graph_ms(job) for name, job in jobs.items()} | {"floor": floor}
     row["over_floor"] = row["ms"]["fused"] / floor
     if n <= 256:
+        row["ms"]["read"] = read_ms(used * 6 * d * h)
         row["in_a_row"] = in_a_row(shape, n, stacked, tb_s)
     row["plain_over_fused"] = row["ms"]["plain"] / row["ms"]["fused"]
     row["tflops"] = 6.0 * n * k * d * h / row["ms"]["fused"] / 1e9
@@ -90,25 +94,31 @@ def in_a_row(shape: str, n: int, stacked: tuple[Tensor, Tensor], tb_s: float) ->
 
 
 @torch.no_grad()
-def run() -> dict[str, Any]:
+def shape_rows(shape: str, tb_s: float) -> list[dict[str, Any]]:
+    """One shape at every number of tokens."""
     torch.manual_seed(0)
-    found = bandwidth()
+    d, h, n_experts, _ = SHAPES[shape]
+    stacked, rows = experts(d, h, n_experts), []
+    for n in TOKENS:
+        rows.append(measure(shape, n, stacked, tb_s))
+        print({key: rows[-1].get(key) for key in ("shape", "tokens", "over_floor", "plain_over_fused", "in_a_row")})
+    return rows
+
+
+def ceilings() -> dict[str, Any]:
+    return {"bandwidth": bandwidth(), "one_kernel_us": 1000 * read_ms(1)}
+
+
+def run() -> dict[str, Any]:
+    """Every shape in a process of its own, so that none meets the memory that another has left behind."""
+    alone = partial(get_context("spawn").Pool, 1)
+    with alone() as process:
+        found = process.apply(ceilings)
     rows = []
-    for shape, (d, h, n_experts, _) in SHAPES.items():
-        stacked = experts(d, h, n_experts)
-        for n in TOKENS:
-            rows.append(measure(shape, n, stacked, max(found.values())))
-            print(
-                {key: rows[-1].get(key) for key in ("shape", "tokens", "over_floor", "plain_over_fused", "in_a_row")}
-            )
-        del stacked
-        torch.cuda.empty_cache()
-    return {
-        "dtype": "bfloat16",
-        "bandwidth": found,
-        "overheads": overheads(),
-        "rows": rows,
-    }
+    for shape in SHAPES:
+        with alone() as process:
+            rows += process.apply(shape_rows, (shape, max(found["bandwidth"].values())))
+    return {"dtype": "bfloat16", **found, "rows": rows}
 
 
 def main() -> None:

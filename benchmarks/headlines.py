@@ -27,7 +27,7 @@ FASTER, TIME, SECONDS = "times as fast", "of its time", "s"
 _MANY = {"data 0": "2.6", "data 1": "2.4", "data 2": "5.1"}  # noise SD between the experts
 _LARGE, _LARGE_CE = {"case": "n=5000, M=5, C=400"}, {"case": "quadratic, n=5000, d=6, M=5, radius 30"}
 _GATE_FITS = ((1000, 5, 0.3), (1000, 20, 1.2), (1000, 64, 5.0), (4000, 10, 1.2), (1000, 200, 25.0))
-_SHAPES = {"mixtral": 580.0, "deepseek_moe": 450.0, "fine_grained": 300.0}
+GPU_GOALS = {"mixtral": 580.0, "deepseek_moe": 450.0, "fine_grained": 300.0}
 
 HEADLINES: tuple[Headline, ...] = (
     Headline("gate_weights", "mean gate against blocked NumPy", ("rows", {"k": 8}, "times_faster"), FASTER, 1.5),
@@ -82,7 +82,7 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("moe_regressor", "predict against a stack's", ("predict_over_stack",), TIME, 1.1, "less"),
     *(Headline("gpu_moe", f"forward, {shape}",
                ("rows", {"shape": shape, "skewed": False}, "fused", "forward_tflops"), "TFLOP/s", goal)
-      for shape, goal in _SHAPES.items()),
+      for shape, goal in GPU_GOALS.items()),
     *(Headline("gpu_tokens", f"reading the weights once, T = {tokens}, {shape}",
                ("rows", {"shape": shape, "tokens": tokens}, "over_floor"), TIME, 1.67, "less")
       for shape in ("olmoe", "qwen3_30b", "mixtral", "deepseek_moe") for tokens in (1, 8, 64, 256)),

@@ -36,13 +36,13 @@ class Store:
         path = self.folder / f"{part}.json"
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
-    def fill(self, part: str, jobs: dict[str, Callable[[], Any]], seconds: float) -> None:
-        """Run the trials that are not there, for so many seconds at most."""
-        found, begin = self.read(part), time.monotonic()
+    def fill(self, part: str, jobs: dict[str, Callable[[], Any]], most: int) -> None:
+        """Run trials that are not there until there are ``most``."""
+        found = self.read(part)
         for key, job in jobs.items():
             if key in found:
                 continue
-            if time.monotonic() - begin > seconds:
+            if len(found) >= most:
                 print(f"{part}: stopped at {len(found)} of {len(jobs)}")
                 break
             found[key] = job()
@@ -53,7 +53,7 @@ def main(
     data: Annotated[Path | None, typer.Option(help="The table of answers.")] = None,
     part: Annotated[list[str] | None, typer.Option(help=f"Some of {', '.join(PARTS)}.")] = None,
     out: Annotated[Path, typer.Option(help="Where the trials are kept.")] = Path("out/scores"),
-    seconds: Annotated[float, typer.Option(help="No trial of a part starts later.")] = 1e9,
+    most: Annotated[int, typer.Option(help="Trials of a part; all unless given.")] = 10**6,
 ) -> None:
     """Run the trials and print what they found."""
     answers = read_answers(data)
@@ -63,14 +63,14 @@ def main(
     reader, queries = read_features(answers)
     rows, n = (reader, queries, answers), len(queries)
     if "time" in wanted:
-        store.fill("time", {"fit": lambda: _timed(answers)}, seconds)
+        store.fill("time", {"fit": lambda: _timed(answers)}, most)
     if "accuracy" in wanted:
         jobs = {str(s): lambda s=s: trials.accuracy_trial(*rows, s) for s in range(N_SPLITS)}
-        store.fill("accuracy", jobs, seconds)
+        store.fill("accuracy", jobs, most)
     if "pools" in wanted:
         pools = trials.named_pools(answers.names)
         jobs = {name: lambda m=m: trials.pool_trial(*rows, m, 0) for name, m in pools.items()}
-        store.fill("pools", jobs, seconds)
+        store.fill("pools", jobs, most)
     if "level" in wanted:
         folds = np.array_split(np.random.default_rng(0).permutation(n), 5)
         linear, chances = LinearFolds.prepare(queries, folds, 0), answer_chances(answers.right)
@@ -79,17 +79,17 @@ def main(
             f"{null} {s}": lambda null=null, s=s: trials.level_trial(linear, answers, chances, null, s)
             for null, s in nulls
         }
-        store.fill("level", jobs, seconds)
+        store.fill("level", jobs, most)
     if "power" in wanted:
         sizes = [(m, s) for m in (250, 500, 1000, 2000) for s in range(20)]
         jobs = {f"{m} {s}": lambda m=m, s=s: trials.power_trial(queries, answers, m, s) for m, s in sizes}
-        store.fill("power", jobs, seconds)
+        store.fill("power", jobs, most)
     if "promises" in wanted:
         jobs = {str(s): lambda s=s: trials.promise_trial(*rows, 1500, 500 + s) for s in range(N_PROMISES)}
-        store.fill("promises", jobs, seconds)
+        store.fill("promises", jobs, most)
     if "bandit" in wanted:
         jobs = {str(s): lambda s=s: trials.bandit_trial(*rows, 0.1, 900 + s) for s in range(N_STREAMS)}
-        store.fill("bandit", jobs, seconds)
+        store.fill("bandit", jobs, most)
     figures = summary.figures({name: store.read(name) for name in PARTS})
     RESULT.write_text(json.dumps(figures, indent=2) + "\n")
     print(json.dumps(figures, indent=2))

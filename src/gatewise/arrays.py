@@ -16,7 +16,69 @@ Indices: TypeAlias = NDArray[np.intp]  # positions: rows, experts, regions
 Booleans: TypeAlias = NDArray[np.bool_]
 Readout = Literal["aggregate", "single"]  # the mean of all candidates by their weights, or one candidate
 Model = TypeVar("Model", bound=type)
+Function = TypeVar("Function", bound=Callable[..., Any])
+MOST_COLUMNS = 10_000
 BLOCK_NUMBERS = 2**21  # numbers that a computation in blocks holds at a time: 16 MiB
+
+
+def refuse_lossy(values: Any, name: str) -> None:
+    """Raise an error for values that would become other numbers unnoticed: complex, masked, dates and durations.
+
+    >>> refuse_lossy(np.array([1j]), "y")
+    Traceback (most recent call last):
+        ...
+    ValueError: y must hold real numbers, not complex ones
+    """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} must not be masked; drop its masked entries, or fill them")
+    kind = getattr(getattr(values, "dtype", None), "kind", "") or np.asarray(values).dtype.kind
+    if kind == "c":
+        raise ValueError(f"{name} must hold real numbers, not complex ones")
+    if kind in "mM":
+        raise ValueError(f"{name} must hold numbers, not dates or durations; subtract a date and divide by a unit")
+
+
+def as_floats(values: Any, name: str) -> Floats:
+    """values as a contiguous float64 array, or an error that names the argument."""
+    try:
+        refuse_lossy(values, name)
+        return np.asarray(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(f"{name} must"):
+            raise
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+
+
+def as_number(value: Any, name: str) -> float:
+    """value as a float, or an error that names the argument.
+
+    >>> as_number("three", "rate")
+    Traceback (most recent call last):
+        ...
+    ValueError: rate must be a number, not 'three'
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} must be a number, not {value!r}") from error
+
+
+def as_finite(value: Any, name: str) -> float:
+    """value as a finite number."""
+    number = as_number(value, name)
+    if not np.isfinite(number):
+        raise ValueError(f"{name} must be a finite number, not {value!r}")
+    return number
+
+
+def as_rng(random_state: Any, name: str = "random_state") -> np.random.Generator:
+    """A generator from a seed, a generator or None."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be None, a whole number of at least 0, or a Generator, not {random_state!r}"
+        ) from error
 
 
 def as_rows(X: Any, name: str = "X") -> Floats:
@@ -25,10 +87,7 @@ def as_rows(X: Any, name: str = "X") -> Floats:
     >>> as_rows([[1, 2], [3, 4]]).shape
     (2, 2)
     """
-    try:
-        rows = np.ascontiguousarray(X, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of numbers with shape (n, d): {error}") from error
+    rows = as_floats(X, name)
     if rows.ndim != 2:
         raise ValueError(f"{name} must have shape (n, d), not {rows.shape}; use reshape(-1, 1) for a single feature")
     if rows.shape[1] == 0:
@@ -51,7 +110,7 @@ def _column_label(X: Any, column: int) -> str:
 
 def as_vector(values: ArrayLike, name: str, size: int | None = None) -> Floats:
     """values as a finite float64 array (size,)."""
-    vector = np.asarray(values, dtype=np.float64)
+    vector = as_floats(values, name)
     if vector.ndim != 1 or (size is not None and vector.size != size):
         wanted = "(n,)" if size is None else f"({size},)"
         raise ValueError(f"{name} must have shape {wanted}, not {vector.shape}")
@@ -88,9 +147,29 @@ def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> in
     return int(value)
 
 
+def as_dimension(d: Any) -> int:
+    """d as a number of columns; at most MOST_COLUMNS, as powers of larger ones would take for ever."""
+    return as_count(d, "d", high=MOST_COLUMNS)
+
+
+def within_floats(function: Function) -> Function:
+    """Decorator: an overflow or a division by a number that underflowed is a ValueError with the arguments."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except (OverflowError, ZeroDivisionError) as error:
+            given = ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+            name = getattr(function, "__name__", "the function")
+            raise ValueError(f"{name} has a number that is too large or too small among {given}") from error
+
+    return guarded  # type: ignore[return-value]
+
+
 def as_positive(value: Any, name: str) -> float:
     """value as a finite number above zero."""
-    number = float(value)
+    number = as_number(value, name)
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a finite number above 0, not {value!r}")
     return number
@@ -142,7 +221,7 @@ def renamed(**new_names: str) -> Callable[[Model], Model]:
 
 def as_non_negative(value: Any, name: str) -> float:
     """value as a finite number of at least zero."""
-    number = float(value)
+    number = as_number(value, name)
     if not (np.isfinite(number) and number >= 0):
         raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
     return number
@@ -156,7 +235,7 @@ def as_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> fl
         ...
     ValueError: separation must lie strictly between 0 and 1, not 1.5
     """
-    number = float(value)
+    number = as_number(value, name)
     if not low < number < high:
         raise ValueError(f"{name} must lie strictly between {low:g} and {high:g}, not {value!r}")
     return number

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from gatewise.arrays import Booleans, Floats, Indices
+from gatewise.arrays import as_between, as_vector, Booleans, Floats, Indices
 
 SAFE_SQUARES = (1e-280, 1e280)  # means of squares that neither overflow nor underflow
 
@@ -70,6 +70,7 @@ def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     >>> [round(number, 3) for number in mean_interval(np.array([0.0, 2.0]))]
     [1.0, -11.706, 13.706]
     """
+    level = as_between(level, "level")
     if len(values) < 2:
         return Interval(float(values.mean()) if len(values) else np.nan, -np.inf, np.inf)
     return student_interval(*mean_and_error(values), len(values) - 1, level)
@@ -122,7 +123,9 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     >>> adjusted_p_values([0.01, 0.5]).round(3)
     array([0.03, 0.75])
     """
-    p = np.asarray(p_values, dtype=np.float64)
+    p = as_vector(p_values, "p_values")
+    if ((p < 0.0) | (p > 1.0)).any():
+        raise ValueError(f"p_values must lie in [0, 1], but entry {int(((p < 0) | (p > 1)).argmax())} does not")
     order = np.argsort(p)
     ranks = np.arange(1, p.size + 1)
     scaled = p[order] * p.size * (1.0 / ranks).sum() / ranks

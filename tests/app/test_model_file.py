@@ -91,7 +91,7 @@ def test_a_stamp_that_does_not_fit(path, change, message):
 def test_a_version_is_checked_before_anything_is_loaded(path, monkeypatch):
     stamp = read(path, "gatewise.json")
     rewrite(path, {"gatewise.json": json.dumps({**stamp, "format": 3}), "schema.json": "{}"})
-    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(skops, "loads", lambda *_, **__: pytest.fail("loaded"))
     with pytest.raises(ValueError, match="format 3"):
         model_file.load_model(path)
 
@@ -140,7 +140,7 @@ def test_a_hostile_file_is_refused_and_nothing_is_run(path, node, monkeypatch, t
     schema = read(path, "schema.json")
     schema["content"]["content"]["extra"] = node  # beside the model's own attributes
     rewrite(path, {"schema.json": json.dumps(schema)})
-    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(skops, "loads", lambda *_, **__: pytest.fail("loaded"))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="refused, as it holds what no model of Gatewise does"):
         model_file.load_model(path)
@@ -155,7 +155,7 @@ def test_an_old_protocol_is_refused(path, monkeypatch):
         "content": other,
     }  # fmt: skip
     rewrite(path, {"schema.json": json.dumps({**schema, "protocol": 0})})
-    monkeypatch.setattr(skops, "load", lambda *_, **__: pytest.fail("loaded"))
+    monkeypatch.setattr(skops, "loads", lambda *_, **__: pytest.fail("loaded"))
     with pytest.raises(ValueError, match="protocol 0 of skops"):
         model_file.load_model(path)
 
@@ -210,33 +210,167 @@ def test_a_pickle_inside_is_not_read(path, tmp_path, monkeypatch):
     assert not (tmp_path / "exploded").exists()
 
 
-def test_broken_trees_are_found():
-    from sklearn.ensemble import HistGradientBoostingRegressor
+def crafted_tree(**changes):
+    """A fitted decision tree of one column with other numbers in its first node."""
     from sklearn.tree import DecisionTreeRegressor
+    from sklearn.tree._tree import Tree
 
     X, y = np.random.default_rng(0).normal(size=(2, 100))
-    tree = DecisionTreeRegressor().fit(X[:, None], y)
-    boosted = HistGradientBoostingRegressor(max_iter=3).fit(X[:, None], y)
-    audit.check_trees([tree, boosted])
-    for field, value in (("left_child", 10**6), ("right_child", 0), ("feature", 5)):
-        state = tree.tree_.__getstate__()
-        broken = state["nodes"].copy()
-        broken[field][0] = value
-        with pytest.raises(ValueError, match="broken"):
-            audit.check_trees([FakeTree({**state, "nodes": broken})])
-    boosted._predictors[0][0].nodes["left"][0] = 10**6
+    model = DecisionTreeRegressor().fit(X[:, None], y)
+    state = model.tree_.__getstate__()
+    nodes = state["nodes"].copy()
+    for field, value in changes.items():
+        nodes[field][0] = value
+    tree = Tree(1, np.array([1], dtype=np.intp), 1)
+    tree.__setstate__({**state, "nodes": nodes})
+    model.tree_ = tree
+    return model
+
+
+def crafted_boosting(**changes):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    X, y = np.random.default_rng(0).normal(size=(2, 100))
+    model = HistGradientBoostingRegressor(max_iter=3).fit(X[:, None], y)
+    for field, value in changes.items():
+        model._predictors[0][0].nodes[field][0] = value
+    return model
+
+
+def crafted_forest(n_features):
+    from sklearn.ensemble import RandomForestRegressor
+
+    X, y = np.random.default_rng(0).normal(size=(2, 60))
+    model = RandomForestRegressor(2).fit(X[:, None], y)
+    model.n_features_in_ = n_features
+    return model
+
+
+def crafted_neighbours(rows=40, n=40):
+    from sklearn.neighbors import KNeighborsRegressor
+
+    X, y = np.random.default_rng(0).normal(size=(2, 40))
+    model = KNeighborsRegressor(algorithm="kd_tree").fit(X[:, None], y)
+    model._fit_X, model.n_samples_fit_ = model._fit_X[:rows], n
+    return model
+
+
+def crafted_support(**changes):
+    from sklearn.svm import SVR
+
+    X, y = np.random.default_rng(0).normal(size=(2, 40))
+    model = SVR().fit(X[:, None], y)
+    vars(model).update(changes)
+    return model
+
+
+CRAFTED = {
+    "a child beyond the end": lambda: crafted_tree(left_child=10**6),
+    "a child that leads back": lambda: crafted_tree(right_child=0),
+    "a column that is not there": lambda: crafted_tree(feature=5),
+    "a boosted child beyond the end": lambda: crafted_boosting(left=10**6),
+    "a boosted column that is not there": lambda: crafted_boosting(feature_idx=9),
+    "a set for a column of numbers": lambda: crafted_boosting(is_categorical=1),
+    "no nodes": lambda: strip_nodes(crafted_boosting()),
+    "a forest of other columns": lambda: crafted_forest(3),
+    "fewer rows than responses": lambda: crafted_neighbours(rows=10),
+    "more rows than there are": lambda: crafted_neighbours(n=10**9),
+    "support vectors of other sizes": lambda: crafted_support(_n_support=np.array([10**6, 0], dtype=np.int32)),
+    "support vectors of other columns": lambda: crafted_support(n_features_in_=7),
+    "a kernel of one's own": lambda: crafted_support(kernel="precomputed"),
+    "coefficients of another length": lambda: crafted_support(_dual_coef_=np.ones((1, 2))),
+}
+
+
+def strip_nodes(model):
+    predictor = model._predictors[0][0]
+    predictor.nodes = predictor.nodes[:0]
+    return model
+
+
+@pytest.mark.parametrize("what", CRAFTED)
+def test_crafted_models_are_found_before_compiled_code_meets_them(what):
     with pytest.raises(ValueError, match="broken"):
-        audit.check_trees([boosted])
+        audit.check_contents({"pool": [("one", CRAFTED[what]())]})
 
 
-class FakeTree:
-    n_features = 1
-
-    def __init__(self, state):
-        self.state = state
-
-    def __getstate__(self):
-        return self.state
+def test_whole_models_pass_and_neighbours_are_built_again():
+    neighbours = crafted_neighbours()
+    old, expected = neighbours._tree, neighbours.predict([[0.3]])
+    audit.check_contents([crafted_tree(), crafted_boosting(), crafted_forest(1), neighbours, crafted_support()])
+    assert neighbours._tree is not old
+    assert neighbours.predict([[0.3]]) == expected
 
 
-FakeTree.__name__ = "Tree"
+def test_a_tree_outside_of_a_model_is_refused():
+    with pytest.raises(ValueError, match="broken"):
+        audit.check_contents([crafted_tree().tree_])
+
+
+def test_an_array_that_is_not_as_large_as_it_says(path):
+    with zipfile.ZipFile(path) as archive:
+        array = next(name for name in archive.namelist() if name.endswith(".npy"))
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (300000000,), }".ljust(117) + b"\n"
+    rewrite(path, {array: b"\x93NUMPY\x01\x00v\x00" + header + b"12345678"})
+    with pytest.raises(ValueError, match="says that it holds"):
+        model_file.load_model(path)
+
+
+def test_a_file_that_unpacks_to_very_much_is_refused(path, monkeypatch):
+    monkeypatch.setattr(audit, "MOST_BYTES", 10_000)
+    with pytest.raises(ValueError, match="unpacks to"):
+        model_file.load_model(path)
+
+
+def test_a_loader_makes_only_its_own_types(path, monkeypatch):
+    schema = read(path, "schema.json")
+    schema["content"]["content"]["extra"] = {
+        "__class__": "KNeighborsRegressor", "__module__": "sklearn.neighbors._regression", "__loader__": "LossNode",
+        "__reduce__": {"args": {}}, "content": {},
+    }  # fmt: skip
+    rewrite(path, {"schema.json": json.dumps(schema)})
+    monkeypatch.setattr(skops, "loads", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ValueError, match="KNeighborsRegressor by LossNode"):
+        model_file.load_model(path)
+
+
+def test_what_was_checked_is_what_is_loaded(path, tmp_path, monkeypatch):
+    """The file is replaced after its types were checked; the model is still that of the bytes that were checked."""
+    checked = audit.untrusted_types
+
+    def replace_file(schema, boosters=False):
+        path.write_bytes(b"something else")
+        return checked(schema, boosters)
+
+    monkeypatch.setattr(model_file, "untrusted_types", replace_file)
+    assert model_file.load_model(path).target == TARGET
+
+
+def test_a_file_that_asks_for_many_processes_is_refused(path):
+    saved = saved_model()
+    before, saved.model.n_jobs = saved.model.n_jobs, 20_000
+    try:
+        where = model_file.save_model(saved, path)
+    finally:
+        saved.model.n_jobs = before
+    with pytest.raises(ValueError, match="20000 processes"):
+        model_file.load_model(where)
+
+
+@pytest.mark.parametrize("path", pool_file.BOOSTED)
+def test_boosted_trees_of_other_packages_are_loaded_where_the_file_is_trusted(path, tmp_path):
+    package = path.partition(".")[0]
+    pytest.importorskip(package)
+    table = tables.training_table(make_frame(60), TARGET)
+    (tmp_path / "pool.toml").write_text(
+        f"[[experts]]\nname = 'b'\nmodel = '{path}'\nparameters = {{ max_depth = 2 }}"
+    )
+    ((name, model),) = pool_file.read_pool(tmp_path / "pool.toml", table.X).experts
+    pool = [(name, model), ("one", ColumnExpert(HOSTILE[3]))]
+    settings = MoESettings(spreads=(3.0,), n_orders=2, learners=())
+    fitted = MoERegressor(pool, gates=("linear",), k=None, cv=2, random_state=0, settings=settings)
+    where = model_file.save_model(fitting.fit_table(fitted, table, None), tmp_path / "m.skops")
+    with pytest.raises(ValueError, match="use --boosters"):
+        model_file.load_model(where)
+    loaded = model_file.load_model(where, boosters=True)
+    np.testing.assert_allclose(loaded.model.predict(table.X), fitted.predict(table.X))

@@ -12,7 +12,7 @@ from tests.app.browser import Browser, find_chromium
 from tests.app.small_models import make_frame, saved_model
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium is installed")
-COLUMN = "Array.from(document.querySelectorAll('#rows tbody tr'), row => row.cells[{}].textContent)"
+COLUMN = "Array.from(document.querySelectorAll('#rows .tall tbody tr'), row => row.cells[{}].textContent)"
 IN_ORDER = "(x, i, all) => i === 0 || all[i - 1].localeCompare(x) <= 0"
 
 
@@ -55,8 +55,8 @@ def test_every_plot_is_drawn(shown):
 
 @pytest.mark.parametrize(("column", "read"), [(0, int), (2, float), (4, str)])
 def test_a_click_sorts_and_another_turns_round(shown, column, read):
-    click = f"document.querySelectorAll('#rows th button')[{column}].click()"
-    state = f"document.querySelectorAll('#rows th')[{column}].getAttribute('aria-sort')"
+    click = f"document.querySelectorAll('#rows .tall th button')[{column}].click()"
+    state = f"document.querySelectorAll('#rows .tall th')[{column}].getAttribute('aria-sort')"
     shown.run(click)
     rising = [read(cell.strip()) for cell in shown.run(COLUMN.format(column))]
     assert shown.run(state) == "ascending"
@@ -64,7 +64,7 @@ def test_a_click_sorts_and_another_turns_round(shown, column, read):
     assert shown.run(f"{COLUMN.format(column)}.every({IN_ORDER})") if read is str else rising == sorted(rising)
     shown.run(click)
     assert shown.run(state) == "descending"
-    assert shown.run("document.querySelectorAll('#rows th[aria-sort]').length") == 1
+    assert shown.run("document.querySelectorAll('#rows .tall th[aria-sort]').length") == 1
     if read is not str:
         assert [read(cell.strip()) for cell in shown.run(COLUMN.format(column))] == rising[::-1]
 
@@ -81,7 +81,7 @@ def test_on_paper(shown, tmp_path):
     shown.resize(720, 1000)
     shown.media("print")
     printed = shown.run(
-        "Array.from(document.querySelectorAll('#rows tbody tr')).filter(r => r.offsetHeight > 0).length"
+        "Array.from(document.querySelectorAll('#rows .tall tbody tr')).filter(r => r.offsetHeight > 0).length"
     )
     assert printed == page.PRINTED_ROWS
     assert shown.run("document.querySelector('nav').offsetHeight") == 0

@@ -73,21 +73,29 @@ def test_explanations_regions_and_reports_agree(fitted):
 
 def test_gaps_are_filled_without_bias():
     """The second model is tried more often where it is right: its mean is right with the chances alone."""
-    X, chance, answers, _ = small_table(4000, seed=6)
+    X, chance, answers, _ = small_table(2000, seed=6)
     rng = np.random.default_rng(0)
     hard = np.isin(X["field"], ["math", "physics"])
-    propensity = np.tile([1.0, 1.0, 1.0], (4000, 1))
+    propensity = np.tile([1.0, 1.0, 1.0], (2000, 1))
     propensity[:, 1] = np.where(hard, 0.8, 0.2)
     gaps = np.where(rng.random(answers.shape) < propensity, answers, np.nan)
     router = gw.ScoreRouter(n_components=4, random_state=0).fit(X, gaps, propensity=propensity)
     found = router.routes_.held_out.scores.mean(axis=0)
-    np.testing.assert_allclose(found, chance.mean(axis=0), atol=0.03)
+    np.testing.assert_allclose(found, chance.mean(axis=0), atol=0.05)
     assert np.nanmean(gaps[:, 1]) > chance[:, 1].mean() + 0.1
     assert "propensities" in router.assumption_
     assert (router.decide(X[:500]) == router.models_[chance[:500].argmax(axis=1)]).mean() > 0.9
     silent = gw.ScoreRouter(n_components=4, random_state=0).fit(X[:600], gaps[:600])
     assert "assumed" in silent.summary()
     assert silent.routability_ is None
+
+
+def test_features_that_are_there_are_not_read_again():
+    X, _, answers, costs = small_table(200)
+    router = gw.ScoreRouter(text=["question"], n_components=4, random_state=0).fit(X, answers, costs)
+    weights = router.gate_weights(X)
+    again = router.fit(router.features(X), answers, costs)
+    np.testing.assert_allclose(again.gate_weights(X), weights, atol=1e-6)
 
 
 def test_noise_is_not_routed():

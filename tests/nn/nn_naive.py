@@ -154,6 +154,13 @@ def expert(experts, m, x):
     return experts.members[m](x[None])[0]
 
 
+def weighted(experts, m, x, weight):
+    """Expert m at one token, with its weight on the output or, where the experts say so, on the input."""
+    if isinstance(experts, nn.InputWeighted):
+        return expert(experts.inner, m, weight * x)
+    return weight * expert(experts, m, x)
+
+
 def layer(module, x):
     """The layer at every token of x (T, d)."""
     if isinstance(module, nn.CartesianLayer):
@@ -166,7 +173,7 @@ def layer(module, x):
         y = sum(s(row[None])[0] for s in module.shared) if len(module.shared) else 0.0 * row.sum()
         for m, weight in places:
             if m is not None:
-                y = y + weight * expert(module.experts, m, row)
+                y = y + weighted(module.experts, m, row, weight)
         outputs.append(y)
     width = max((y.shape[0] for y in outputs if y.ndim), default=x.shape[1])
     return torch.stack([y.expand(width) for y in outputs])

@@ -50,6 +50,9 @@ LAYERS = {
     "scaled top-3 before": lambda: _layer(nn.TopK(3), nn.SoftmaxBefore(16.0)),
     "sigmoid each": lambda: _layer(nn.TopK(3), nn.SigmoidEach(2.0)),
     "clamped swiglu": lambda: _layer(experts=nn.ClampedSwiGLUExperts(M, D, 5, limit=0.5)),
+    "input weighted": lambda: _layer(
+        nn.TopK(3), nn.SigmoidEach(2.0), experts=nn.InputWeighted(nn.SwiGLUExperts(M, D, 5))
+    ),
     "expert choice": lambda: nn.MoELayer(
         nn.SwiGLUExperts(M, D, 5), nn.ExpertChoiceRouter(nn.LinearScores(D, M), 1.5)
     ),

@@ -144,12 +144,15 @@ def test_loads_are_summed_over_the_group_that_is_given():
     assert (results[0][1] == results[1][1]).all()
 
 
-PARALLEL = ["top-3 after", "dense", "mlp", "modules", "clamped swiglu", "null experts", "shared", "expert choice"]
+PARALLEL = [
+    *("top-3 after", "dense", "mlp", "modules", "clamped swiglu", "null experts", "shared", "expert choice"),
+    "input weighted",
+]
 
 
 def _parallel_step(rank, name, first):
     layer = nn.parallelize(make(name).train())
-    assert layer.experts.local.n_experts == M // 2
+    assert getattr(layer.experts, "inner", layer.experts).local.n_experts == M // 2
     model = DistributedDataParallel(layer)
     x = _mine(rank, first).requires_grad_()
     y = model(x)
@@ -178,7 +181,10 @@ def _part_of(key, value, rank):
         return (
             (f"experts.local.members.{int(m) - own.start}.{rest}", value) if own.start <= int(m) < own.stop else None
         )
-    return (key.replace("experts.", "experts.local."), value[own]) if key.startswith("experts.") else (key, value)
+    if not key.startswith("experts."):
+        return key, value
+    owner, _, name = key.rpartition(".")
+    return f"{owner}.local.{name}", value[own]
 
 
 def test_experts_on_two_processes_equal_all_on_one_forward_and_backward():

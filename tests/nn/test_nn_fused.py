@@ -1,22 +1,27 @@
 """The fused GPU layer: its plan everywhere; its kernels where there is a GPU, or Triton's interpreter.
 
-``TRITON_INTERPRET=1 pytest tests/nn/test_nn_fused.py -W ignore::DeprecationWarning`` runs the kernels without a GPU,
-where Triton is installed and NumPy is old enough for its interpreter (Triton 3.6: 2.2 is).
+``make interpreter`` runs the kernels without a GPU, in an environment of their own: NumPy must be old enough for
+Triton's interpreter (2.2 for 3.6).
 """
 
 import os
+import re
 import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from benchmarks.gpu_clock import kernel_sources
+from benchmarks.gpu_report import layer_table, read, token_table
 from gatewise.nn.fused import can_fuse, fused_swiglu
 from gatewise.nn.fused.backend import INTERPRETED, triton
 from gatewise.nn.fused.row_plan import BLOCK, capacity
 from tests.nn.nn_naive import sorted_plan
 
+ROOT = Path(__file__).parents[2]
+WITH_TRITON = ROOT / ".venv-triton" / "bin" / "python"
 ON_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
 DEVICE = "cuda" if ON_GPU else "cpu"
 kernels = pytest.mark.skipif(
@@ -54,6 +59,7 @@ def unknown_experts(T, M, K):
 
 ROUTINGS = (uniform, dropped, one_expert, idle_experts, nobody)
 SIZES = ((1, 1, 1), (5, 4, 2), (300, 3, 2), (1000, 16, 4), (129, 300, 1))  # T, M, K
+SMALL = SIZES[:3] if INTERPRETED else SIZES  # the interpreter takes seconds for the others
 
 
 @pytest.mark.parametrize("routing", ROUTINGS)
@@ -99,7 +105,7 @@ def test_sizes_that_the_copy_engine_cannot_move_are_refused():
 
 @kernels
 @pytest.mark.parametrize("routing", [*ROUTINGS, unknown_experts])
-@pytest.mark.parametrize(("T", "M", "K"), SIZES)
+@pytest.mark.parametrize(("T", "M", "K"), SMALL)
 def test_the_counting_sort_gives_the_same_plan(routing, T, M, K):
     from gatewise.nn.fused.sorting import counted_plan
 
@@ -151,7 +157,10 @@ def test_few_assignments_are_ranked_by_expert(routing, T, M, K):
 @pytest.mark.parametrize("routing", [*ROUTINGS, unknown_experts])
 @pytest.mark.parametrize(
     ("T", "d", "h", "M", "K"),
-    [(1, 72, 40, 4, 2), (2, 64, 136, 3, 2), (3, 16, 8, 5, 5), (40, 72, 40, 4, 2), (150, 64, 136, 3, 1)],
+    [
+        *((1, 72, 40, 4, 2), (1, 40, 24, 12, 10)),
+        *((2, 64, 136, 3, 2), (3, 16, 8, 5, 5), (40, 72, 40, 4, 2), (150, 64, 136, 3, 1)),
+    ],
 )
 def test_few_tokens_without_a_gradient_equal_the_naive_loop(routing, weights_dtype, T, d, h, M, K):
     torch.manual_seed(T)
@@ -164,15 +173,42 @@ def test_few_tokens_without_a_gradient_equal_the_naive_loop(routing, weights_dty
         assert off(y, naive(exact[0], indices, *exact[1:])) < TOLERANCE[dtype]
 
 
+@kernels
+@pytest.mark.parametrize(("d", "h", "M", "K"), [(2056, 8, 2, 1), (8, 600, 12, 10)])
+def test_one_token_wider_than_what_is_read_at_once_equals_the_naive_loop(d, h, M, K):
+    """More columns than a block of the first product has, and than the second holds before it may start."""
+    torch.manual_seed(0)
+    indices = uniform(1, M, K).to(DEVICE)
+    leaves = [t.detach() for t in layer(1, d, h, M, K, torch.float16)]
+    exact = [t.double() for t in leaves]
+    y = fused_swiglu(leaves[0], indices, *leaves[1:])
+    assert off(y, naive(exact[0], indices, *exact[1:])) < TOLERANCE[torch.float16]
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(triton is None or ON_GPU or INTERPRETED, reason="needs Triton, and no GPU to run the kernels on")
+@pytest.mark.skipif(INTERPRETED or not WITH_TRITON.exists(), reason="needs the environment of `make interpreter`")
 def test_the_kernels_run_in_the_interpreter():
     """The tests of the kernels in a process of their own, as Triton decides at import whether to interpret."""
-    command = [sys.executable, "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider", "-W", "ignore", "-k", "few"]
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    options = ("-q", "--noconftest", "-p", "no:cacheprovider", "-W", "ignore")
+    command = [str(WITH_TRITON), "-m", "pytest", *options, __file__]
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
+    done = subprocess.run(command, check=False, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
-    assert "passed" in done.stdout
+    counts = {word: int(count) for count, word in re.findall(r"(\d+) (passed|skipped|failed)", done.stdout)}
+    assert counts["passed"] > 150, done.stdout[-2000:]
+
+
+def test_the_results_of_the_gpu_are_those_of_these_kernels():
+    """Their files hold the hash of the sources that they were measured on: run both benchmarks again on a GPU."""
+    for name in ("gpu_moe", "gpu_tokens"):
+        assert read(name)["kernel_sources"] == kernel_sources(), name
+
+
+def test_the_guide_shows_the_results_that_are_filed():
+    guide = (ROOT / "docs" / "neural-gpu.md").read_text().splitlines()
+    lines = [*layer_table(), *token_table()]
+    assert [line for line in guide if line in lines] == lines
 
 
 @gpu_only

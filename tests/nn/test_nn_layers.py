@@ -51,6 +51,39 @@ def test_derivatives_are_those_of_the_function(name):
     assert torch.autograd.gradcheck(call, (x, *values), fast_mode=True)
 
 
+TRANSFORMED = ["top-3 after", "mlp", "clamped swiglu", "modules", "input weighted", "dense"]
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_torch_func_gives_the_gradients_of_autograd_of_all_tokens_and_of_each(name):
+    layer, x = make(name), tokens()
+    parameters = {key: p.detach() for key, p in layer.named_parameters()}
+
+    def total(parameters, x):
+        return torch.func.functional_call(layer, parameters, (x,)).square().sum()
+
+    whole = torch.func.grad(total)(parameters, x)
+    each = torch.func.vmap(torch.func.grad(total), (None, 0))(parameters, x.unsqueeze(1))
+    expected = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
+    for a, b, c in zip(whole.values(), each.values(), expected, strict=True):
+        torch.testing.assert_close(a, c)
+        torch.testing.assert_close(b.sum(0), c)
+
+
+@pytest.mark.slow  # torch takes seconds to prepare forward mode
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_forward_mode_gives_the_derivatives_of_backward(name):
+    layer, x, v = make(name), tokens().requires_grad_(), tokens(seed=3)
+    (gradient,) = torch.autograd.grad(layer(x).square().sum(), x)
+    _, tangent = torch.func.jvp(lambda x: layer(x).square().sum(), (x.detach(),), (v,))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x.detach(), v)
+        again = torch.autograd.forward_ad.unpack_dual(layer(dual).square().sum()).tangent
+    for found in (tangent, again):
+        torch.testing.assert_close(found, (gradient * v).sum())
+
+
 def test_every_partial_derivative_of_the_grouped_product():
     torch.manual_seed(0)
     x, weights, gate_up, down = (

@@ -12,7 +12,10 @@ from gatewise.nn.choice import top_k_tensor
 from tests.nn.nn_zoo import D, LAYERS, M, make
 from tests.nn.test_nn_layers import tokens
 
-OTHERS = ("cartesian", "capacity", "top-3 before", "scaled top-3 before", "null experts before", "sigmoid each")
+OTHERS = (
+    *("cartesian", "capacity", "top-3 before", "scaled top-3 before", "null experts before"),
+    *("sigmoid each", "input weighted"),
+)
 SIMPLEX = [name for name in LAYERS if name not in (*OTHERS, "expert choice")]
 
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from gatewise.aggregation import blockwise
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
-from gatewise.arrays import Booleans, Floats, Integers
+from gatewise.arrays import as_floats, Booleans, Floats, Integers
 from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
@@ -252,26 +252,28 @@ def _some_rows(tables: Tables | BlockTables, ids: Integers) -> Floats:
 
 def _tables(candidates: Candidates, features: Any, y: Any, F: Any) -> Tables | BlockTables:
     _check_rows(candidates, features, y, F, "y")
-    return candidates.tables(
-        np.ascontiguousarray(features, dtype=np.float64),
-        np.ascontiguousarray(y, dtype=np.float64),
-        np.ascontiguousarray(F, dtype=np.float64),
-    )
+    return candidates.tables(as_floats(features, "features"), as_floats(y, "y"), as_floats(F, "F"))
 
 
 def _check_rows(candidates: Candidates, features: Any, y: Any, F: Any, name: str) -> None:
-    n = len(y)
+    response, rows, predictions = as_floats(y, name), as_floats(features, "features"), as_floats(F, "F")
+    n, width = response.size, rows.shape[1] if rows.ndim == 2 else 0
     if n == 0:
         raise ValueError(f"{name} must have at least one row")
     for label, array, shape in (
-        ("features", features, (n, np.shape(features)[-1])),
-        (name, y, (n,)),
-        ("F", F, (n, candidates.n_experts)),
+        ("features", rows, (n, width)),
+        (name, response, (n,)),
+        ("F", predictions, (n, candidates.n_experts)),
     ):
-        if np.shape(array) != shape:
-            raise ValueError(f"{label} must have shape {shape}, not {np.shape(array)}")
+        if array.shape != shape:
+            raise ValueError(f"{label} must have shape {shape}, not {array.shape}")
         if not np.isfinite(array).all():
             raise ValueError(f"{label} must be finite, but it holds a NaN or an infinity")
+    if width != candidates.n_features:  # compiled loops read as many features as theta has columns
+        raise ValueError(
+            f"a parameter of the net has {candidates.n_features} columns, but the gate gives {width} features a row: "
+            "the net was made for another gate (with or without an intercept?) or another number of columns of X"
+        )
 
 
 def _check_sigma(sigma: Floats | float, size: int) -> Floats:

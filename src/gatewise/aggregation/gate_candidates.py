@@ -14,7 +14,8 @@ import numpy as np
 
 from gatewise import kernels
 from gatewise.arrays import Floats, Integers
-from gatewise.gates import Gate, ScoreGate
+from gatewise.gates import Gate, KernelGate, ScoreGate
+from gatewise.gates.kernel import check_simplices
 from gatewise.gates.phi import log_phi
 from gatewise.kernels.net.factor_scores import factor_scores
 from gatewise.kernels.net.net_tables import explicit_tables, product_tables
@@ -36,6 +37,11 @@ class Candidates(Protocol):
     @property
     def n_experts(self) -> int:
         """M."""
+        ...
+
+    @property
+    def n_features(self) -> int:
+        """p, the number of features that a parameter multiplies."""
         ...
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> "Tables | BlockTables":
@@ -61,6 +67,10 @@ class ProductCandidates:
     @property
     def n_experts(self) -> int:
         return len(self.factors) + 1
+
+    @property
+    def n_features(self) -> int:
+        return int(np.shape(self.factors[0])[1])
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> Tables:
         k = self.n_experts if self.k is None else self.k
@@ -90,6 +100,10 @@ class ListCandidates:
     def n_experts(self) -> int:
         return int(self.theta.shape[1]) + 1
 
+    @property
+    def n_features(self) -> int:
+        return int(self.theta.shape[2])
+
     def tables(self, features: Floats, y: Floats, F: Floats) -> "Tables | BlockTables":
         k = self.n_experts if self.k is None else self.k
         with np.errstate(over="ignore"):
@@ -113,6 +127,10 @@ class KernelCandidates:
     @property
     def n_experts(self) -> int:
         return int(self.theta.shape[1])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.theta.shape[2])
 
     def tables(self, features: Floats, y: Floats, F: Floats) -> "BlockTables":
         return BlockTables(self.theta, features, y, F, _interpolated)
@@ -166,7 +184,10 @@ def gate_candidates(gate: Gate, net: Net) -> Candidates:
     """
     inner = net.net if isinstance(net, MaskedNet) else net
     if not isinstance(gate, ScoreGate):
-        return KernelCandidates(_listed(inner))
+        thetas = _listed(inner)
+        if isinstance(gate, KernelGate):
+            check_simplices(thetas)
+        return KernelCandidates(thetas)
     transform = None if gate.phi == "exp" else partial(log_phi, gate.phi)
     if isinstance(inner, ProductNet) and gate.n_experts > 2:
         factors = inner.factors()

@@ -9,8 +9,8 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gatewise.arrays import Floats, renamed
-from gatewise.estimators.validation import all_or_nothing
+from gatewise.arrays import as_rng, Floats, renamed
+from gatewise.estimators.validation import all_or_nothing, checked_gate
 from gatewise.experts.gated import GatedExperts
 from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
@@ -97,8 +97,8 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
         y = np.asarray(response, dtype=np.float64)
         given = X if hasattr(X, "shape") else rows
-        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
-        rng = np.random.default_rng(self.random_state)
+        pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
+        rng = as_rng(self.random_state)
         if self.updates is None:
             pools.check_fitted()
             always, F = pools.predictions(given)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
-from gatewise.arrays import check_readout, Floats, Readout, renamed
+from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
 from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
@@ -95,7 +95,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         noise, blocks = as_noise(self.noise), _checked(self.blocks)
         pool = Pool.of(self.candidates, "candidates", kind="candidate")
         counts = blocks.counts(len(response), pool.can_predict, cross_entropy=False)
-        rng = np.random.default_rng(self.random_state)
+        rng = as_rng(self.random_state)
         n = len(response)
         given = blocks.order == "given"
         orders = (

@@ -15,8 +15,8 @@ from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
-from gatewise.arrays import as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing
+from gatewise.arrays import as_rng, as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
+from gatewise.estimators.validation import all_or_nothing, checked_gate
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -116,11 +116,11 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
         sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
-        pools = GatedExperts.of(self.experts, self.shared, self.gate.n_experts)
+        pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
         blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
         measure = self._measure()
         setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None)
-        rng = np.random.default_rng(self.random_state)
+        rng = as_rng(self.random_state)
         self._router, orders, fits = learn_router(setting, sample, measure, rng)
         self.theta_, self.projection_ = self._router.theta, self._router.projection
         n1, n2, n3, n4 = setting.counts

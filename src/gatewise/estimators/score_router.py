@@ -83,12 +83,17 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         """Learn from queries X, scores (n, M) or (n, M, R), and costs (M,) or (n, M), all models equal unless given.
 
         NaN in scores (n, M) stands for a model that was not tried. ``propensity`` (M,) or (n, M) are the chances of
-        being tried; without them `assumption_` says what is assumed. A data frame of scores names the models.
+        being tried; without them `assumption_` says what is assumed. A data frame of scores names the models. X may
+        be the `features` of this router, which are then not read again.
         """
         as_between(self.exploration, "exploration")
         as_count(self.n_components, "n_components")
         seed = 0 if self.random_state is None else as_count(self.random_state, "random_state", low=0)
-        reader, queries = QueryReader.fit(X, self.text, self.categories, self.n_components, seed)
+        if isinstance(X, Queries):
+            check_is_fitted(self, "reader_")
+            reader, queries = self.reader_, X
+        else:
+            reader, queries = QueryReader.fit(X, self.text, self.categories, self.n_components, seed)
         n = len(queries)
         if n < LEAST_QUERIES:
             raise ValueError(f"X must have at least {LEAST_QUERIES} queries, not {n}")

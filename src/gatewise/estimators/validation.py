@@ -7,15 +7,18 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from gatewise.arrays import as_vector, Floats
+from gatewise.arrays import as_vector, Floats, refuse_lossy
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
+from gatewise.gates.inputs import table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
 LARGEST = 1e150  # of a response: its square must be finite
+MOST_EXPERTS = 100
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "cost", "splitter")
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
@@ -53,10 +56,15 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
         validate_data(model, X, reset=reset, skip_check_array=True)
         if X.shape[0] < least:
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
-        return X
-    return validate_data(
-        model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
-    )
+        rows = X
+    else:
+        if isinstance(X, np.ndarray) and X.dtype.kind != "c":  # scikit-learn has its own words for complex numbers
+            refuse_lossy(X, "X")
+        rows = validate_data(
+            model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
+        )
+    _refuse_huge(rows)
+    return rows
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
@@ -64,13 +72,13 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
     X = checked_rows(model, X, reset, least=2 if reset else 1)
-    target = np.asarray(y)
+    target = _numeric_target(model, y)
     if target.ndim == 2 and target.shape[1] > 1:
         raise ValueError(
             f"y must have one column, not {target.shape[1]}: fit one MoERegressor per output "
             "(sklearn.multioutput.MultiOutputRegressor)"
         )
-    target = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+    target = check_array(column_or_1d(target, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
     if np.abs(target).max() > LARGEST:
         row = int(np.abs(target).argmax())
         raise ValueError(f"y must not exceed {LARGEST:g}, but is {target[row]:g} at row {row}; change its unit")
@@ -113,6 +121,33 @@ def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) ->
     return weight
 
 
+def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
+    """y as an array that holds numbers, or an error that names the first value that is none."""
+    refuse_lossy(y, "y")
+    target = np.asarray(y)
+    if target.dtype.kind in "OUS":
+        for row, value in enumerate(target.ravel()):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"y must hold numbers, but is {value!r} at row {row}: {type(model).__name__} is for regression, "
+                    "and MoEClassifier for class labels"
+                ) from None
+    return target
+
+
+def _refuse_huge(X: Any) -> None:
+    """Raise an error where a finite number is so large that squares of it overflow."""
+    for name, values in table_columns(X):
+        if values.dtype.kind == "f" and len(values):
+            size = np.abs(values)
+            if np.nanmax(size, initial=0.0) > LARGEST and not np.isinf(size).any():
+                row = int(np.nanargmax(size))
+                where = f"column {name} is {values[row]:g} at row {row}"
+                raise ValueError(f"X must not exceed {LARGEST:g}, but {where}; change its unit")
+
+
 def checked_experts(experts: Any, shared: Any, kind: str = "regressor") -> tuple[NamedExperts, NamedExperts]:
     """The experts and the shared ones as pairs (name, model), or an error that says what is wrong with them.
 
@@ -121,13 +156,31 @@ def checked_experts(experts: Any, shared: Any, kind: str = "regressor") -> tuple
     n = len(named_experts(experts, "experts"))
     named_experts(shared, "shared", least=0)
     pairs = named_experts([*experts, *shared], "experts and shared")
+    if len(pairs) > MOST_EXPERTS:
+        raise ValueError(f"experts: {len(pairs)} are more than {MOST_EXPERTS}; choose among them first")
     for place, (name, expert) in enumerate(pairs):
         argument = "experts" if place < n else "shared"
         if name in RESERVED:
             raise ValueError(f"{argument}: {name!r} is the name of a parameter; take another")
         if not hasattr(expert, "predict"):
             raise TypeError(f"{argument}: {name!r} must be a {kind} with fit and predict, not {expert!r}")
+        if kind == "regressor" and _is_classifier(expert):
+            raise TypeError(f"{argument}: {name!r} is a classifier, and must be a regressor: {expert!r}")
     return pairs[:n], pairs[n:]
+
+
+def _is_classifier(expert: Any) -> bool:
+    try:
+        return bool(is_classifier(expert))
+    except (AttributeError, TypeError):  # not an estimator of scikit-learn
+        return False
+
+
+def checked_gate(gate: Any) -> Gate:
+    """The gate, or an error that says what one is."""
+    if not isinstance(gate, Gate):
+        raise TypeError(f"gate must be a gate, such as gatewise.LinearGate(3), not {gate!r}")
+    return gate
 
 
 def chosen_gates(gates: Any, n_experts: int, dense: bool) -> dict[str, GateChoice]:
@@ -180,6 +233,9 @@ def make_splits(cv: Any, X: Any, y: NDArray[Any], params: dict[str, Any], seed: 
     if not splits:
         raise ValueError(f"cv must give at least one split, and {cv!r} gives none")
     for train, test in splits:
+        rows = np.concatenate([train, test])
+        if rows.size and not 0 <= rows.min() <= rows.max() < len(y):
+            raise ValueError(f"cv must name rows from 0 to {len(y) - 1}, but names {rows.min()} to {rows.max()}")
         if np.intersect1d(train, test).size:
             raise ValueError("cv must not hold out rows that it trains on")
     return splits

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
 
+from gatewise.arrays import as_floats
+
 
 class ColumnExpert(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the value of one column of X, a forecast that was made elsewhere.
@@ -28,4 +30,10 @@ class ColumnExpert(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The column, (n,)."""
         table = X if hasattr(X, "columns") else np.asarray(X)
-        return np.asarray(_safe_indexing(table, self.column, axis=1), dtype=np.float64)
+        try:
+            values = _safe_indexing(table, self.column, axis=1)
+        except (KeyError, IndexError, ValueError) as error:
+            names = ", ".join(repr(name) for name in list(getattr(X, "columns", ()))[:12])
+            known = f"it has {names}" if names else f"it has {np.shape(table)[1]} columns without names"
+            raise ValueError(f"column: X has no column {self.column!r}; {known}") from error
+        return as_floats(values, f"column {self.column!r}")

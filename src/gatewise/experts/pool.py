@@ -61,7 +61,8 @@ class Pool:
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
     in an error. ``outputs`` is the shape of an expert's answer at one row: () for a number, (C,) for probabilities of
-    C classes, which become a last axis of every array of forecasts.
+    C classes, which become a last axis of every array of forecasts. An expert whose random_state is None is fitted
+    with a seed that follows from ``seed``, if given.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -72,6 +73,7 @@ class Pool:
     n_jobs: int | None = 1
     kind: str = "expert"
     outputs: tuple[int, ...] = ()
+    seed: int | None = None
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -129,12 +131,18 @@ class Pool:
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         done = Parallel(n_jobs=self.n_jobs)(
             delayed(_fit_one)(
-                self._label(name), expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
+                self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
             )
-            for split in splits
-            for m, (name, expert) in enumerate(self.experts)
+            for fold, split in zip(_fold_labels(splits), splits, strict=True)
+            for m, (name, expert) in enumerate(self._seeded())
         )
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
+
+    def _seeded(self) -> list[tuple[str, Any]]:
+        """The experts, with copies of those that would draw a seed of their own."""
+        if self.seed is None:
+            return list(self.experts)
+        return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
@@ -202,8 +210,16 @@ def expert_matrix(experts: Sequence[Any], X: Any, name: str = "experts") -> Floa
     return Pool.of(experts, name).predict(X)
 
 
-def expert_predictions(expert: Expert, X: Any, label: str = "the expert", outputs: tuple[int, ...] = ()) -> Floats:
-    """The predictions of one expert, (n,) or (n, *outputs), checked; ``label`` names it in an error.
+def expert_predictions(
+    expert: Expert,
+    X: Any,
+    label: str = "the expert",
+    outputs: tuple[int, ...] = (),
+    places: Indices | None = None,
+) -> Floats:
+    """The predictions of one expert, (n,) or (n, *outputs), checked.
+
+    An error calls the expert ``label`` and names a row by its number in ``places`` (n,), where they are given.
 
     >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
     array([1., 1.])
@@ -221,7 +237,8 @@ def expert_predictions(expert: Expert, X: Any, label: str = "the expert", output
         raise ValueError(f"{label} must return shape {(n, *outputs)}, {what} per row, not {predictions.shape}")
     if not np.isfinite(predictions).all():
         row = int(np.argmin(np.isfinite(predictions.reshape(n, -1)).all(axis=1)))
-        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {row}")
+        place = row if places is None else int(places[row])
+        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {place}")
     return predictions
 
 
@@ -253,6 +270,20 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     if hasattr(expert, "param_grid") or hasattr(expert, "param_distributions"):  # and so does a search
         return weight_params(expert.estimator, sample_weight)
     return {}
+
+
+def with_seed(expert: Any, seed: int) -> Any:
+    """The expert, or a copy in which every ``random_state`` that is None, also of its parts, is the seed.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> [with_seed(DecisionTreeRegressor(random_state=own), 3).random_state for own in (None, 5)]
+    [3, 5]
+    """
+    if not hasattr(expert, "get_params") or isinstance(expert, type):
+        return expert
+    params = expert.get_params(deep=True)
+    open_seeds = {key: seed for key, value in params.items() if key.endswith("random_state") and value is None}
+    return clone(expert).set_params(**open_seeds) if open_seeds else expert
 
 
 class Noting:
@@ -289,7 +320,16 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs)
+    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test)
+
+
+def _fold_labels(splits: Sequence[Split]) -> list[str]:
+    """What an error says about the split: nothing for a fit to all rows, the number of the fold for the others."""
+    folds = sum(len(test) > 0 for _, test in splits)
+    first = len(splits) - folds
+    return [
+        f" (fold {number - first + 1} of {folds})" if len(test) else "" for number, (_, test) in enumerate(splits)
+    ]
 
 
 def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]]]) -> HeldOut:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gatewise.arrays import as_count, Floats
+from gatewise.arrays import as_count, as_floats, Floats
 from gatewise.gates.feature_maps import GateFeatures, StandardFeatures
 from gatewise.nets import Net
 
@@ -88,7 +88,7 @@ class Gate(ABC):
 
     def check_theta(self, theta: ArrayLike, d: int) -> Floats:
         """theta as a finite float64 array of shape (..., *theta_shape(d)), or an error that names that shape."""
-        array = np.ascontiguousarray(theta, dtype=np.float64)
+        array = as_floats(theta, "theta")
         shape = self.theta_shape(d)
         if array.shape[-2:] != shape:
             raise ValueError(

@@ -174,7 +174,11 @@ def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:
 
 def _principal(Z: Floats, n_components: int) -> Floats:
     """The leading principal axes, each divided by its standard deviation, (p, r)."""
-    variances, axes = np.linalg.eigh(Z.T @ Z / len(Z))
+    if Z.shape[1] > len(Z):  # the same axes from the smaller matrix of products of rows
+        variances, mixtures = np.linalg.eigh(Z @ Z.T / len(Z))
+        axes = Z.T @ (mixtures / np.sqrt(len(Z) * np.maximum(variances, SMALLEST * variances.max())))
+    else:
+        variances, axes = np.linalg.eigh(Z.T @ Z / len(Z))
     order = np.argsort(-variances)[:n_components]
     order = order[variances[order] > SMALLEST * variances.max()]
     axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)

@@ -17,6 +17,13 @@ from gatewise.kernels import top_k
 from gatewise.nets import ListNet, MAX_SIZE, Net, ProductNet, simplex_lattice
 
 MAX_CENTERS = 100_000
+FAR = 1e8  # bandwidths
+
+
+def check_simplices(theta: Floats) -> None:
+    """Raise an error unless every column of theta (..., M, C) is on the simplex."""
+    if not np.isfinite(theta).all() or (theta < 0).any() or (np.abs(theta.sum(axis=-2) - 1.0) > 1e-9).any():
+        raise ValueError("theta must hold a simplex vector per centre: not negative, each column with sum 1")
 
 
 @dataclass(frozen=True)
@@ -97,10 +104,14 @@ class KernelGate(Gate):
         n, d = rows.shape
         self.theta_shape(d)
         factors = (
-            softmax(-0.5 * ((rows[:, [j]] - axis) / self.bandwidth) ** 2, axis=1)
+            softmax(-0.5 * ((self._near(rows[:, [j]], axis) - axis) / self.bandwidth) ** 2, axis=1)
             for j, axis in enumerate(self._axes(d))
         )
         return reduce(lambda left, right: (left[:, :, None] * right[:, None, :]).reshape(n, -1), factors)
+
+    def _near(self, x: Floats, axis: Floats) -> Floats:
+        """x within FAR bandwidths of the grid: beyond, the outermost centre has all the weight, up to rounding."""
+        return np.clip(x, axis[0] - FAR * self.bandwidth, axis[-1] + FAR * self.bandwidth)
 
     def scores(self, X: Any, theta: ArrayLike) -> Floats:
         """The logarithms of the weights, so that their softmax is the gate; -inf where a weight is 0."""
@@ -130,8 +141,7 @@ class KernelGate(Gate):
 
     def check_theta(self, theta: ArrayLike, d: int) -> Floats:
         array = super().check_theta(theta, d)
-        if (array < 0).any() or (np.abs(array.sum(axis=-2) - 1.0) > 1e-9).any():
-            raise ValueError("theta must hold a simplex vector per centre: not negative, each column with sum 1")
+        check_simplices(array)
         return array
 
     def net(self, levels: int | None = None, *, d: int | None = None, thetas: ArrayLike | None = None) -> Net:

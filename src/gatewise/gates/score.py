@@ -115,9 +115,8 @@ class ScoreGate(Gate):
 
         - ``values``: a product grid. One list of values for each coefficient, in the order of ``theta.ravel()``;
           or one list for all of them, which needs ``d``.
-        - ``eta``, ``radius`` and ``d``: an eta-net of the box [-radius, radius]^D with D = n_params(d): every point
-        of
-          the box is within eta of a point of the net (step (a) of `alg:general`).
+        - ``eta``, ``radius`` and ``d``: an eta-net of the box [-radius, radius]^D with D = n_params(d): every
+          point of the box is within eta of a point of the net (step (a) of `alg:general`).
         - ``thetas``: an explicit array (S, M-1, p).
 
         >>> from gatewise import LinearGate
@@ -154,6 +153,8 @@ class ScoreGate(Gate):
         features = np.ascontiguousarray(self.features(rows), dtype=np.float64)
         if features.ndim != 2 or len(features) != len(rows):
             raise ValueError(f"features must have shape ({len(rows)}, p), not {features.shape}")
+        if not np.isfinite(features).all():
+            raise ValueError("the features overflow or are NaN: rescale X")
         return features
 
     def _prepare(self, X: Any, theta: ArrayLike) -> tuple[Floats, Floats]:

@@ -71,6 +71,8 @@ def assignment_loss(
     n, n_experts = gate.shape
     if n == 0:
         raise ValueError("weights must hold at least one row")
+    if (gate < -1e-9).any() or (np.abs(gate.sum(axis=1) - 1.0) > 1e-6).any():
+        raise ValueError("weights must lie on the simplex: not negative, each row with sum 1")
     kept = interior_mass(interior, mass, n)
     terms = ((region_targets(regions, targets, n, n_experts) - gate) ** 2).sum(axis=1)
     value = float(kept @ terms)

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_rows, as_vector, Booleans, Floats, Indices
 
+MOST_LABELS = 1_000_000
+
 
 def as_losses(losses: Any, name: str = "losses") -> Floats:
     """losses as a finite array (n, M) with at least two experts."""
@@ -26,6 +28,8 @@ def as_labels(labels: Any, name: str, n: int, n_labels: int | None = None) -> In
     if array.size and (array.min() < 0 or (n_labels is not None and array.max() >= n_labels)):
         wanted = "0 or above" if n_labels is None else f"from 0 to {n_labels - 1}"
         raise ValueError(f"{name} must be {wanted}, but runs from {array.min()} to {array.max()}")
+    if array.size and array.max() >= MOST_LABELS:
+        raise ValueError(f"{name} must be below {MOST_LABELS:,}, but reach {array.max()}; number them from 0")
     return array.astype(np.intp)
 
 

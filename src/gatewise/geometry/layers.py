@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_between, as_count, as_positive, as_vector, Floats
+from gatewise.arrays import as_between, as_count, as_floats, as_positive, as_vector, Floats
 from gatewise.geometry.boundary import boundary_distance, Domain
 from gatewise.geometry.checked_inputs import as_labels
 from gatewise.geometry.regions import RegionMap
@@ -39,10 +39,15 @@ def layer_shares(distance: ArrayLike, regions: ArrayLike, radii: ArrayLike, n_re
     array([[0.25, 0.25],
            [0.25, 0.5 ]])
     """
-    away = np.asarray(distance, dtype=np.float64)
+    away = as_floats(distance, "distance")
+    if away.ndim != 1 or np.isnan(away).any():
+        raise ValueError(f"distance must have shape (n,) and no NaN; it has shape {away.shape}")
     labels = as_labels(regions, "regions", len(away), n_regions)
     count = int(labels.max()) + 1 if n_regions is None else n_regions
-    near = away[:, None] < as_vector(radii, "radii")
+    reach = as_vector(radii, "radii")
+    if (reach < 0.0).any():
+        raise ValueError(f"radii must not be negative, but entry {int((reach < 0.0).argmax())} is")
+    near = away[:, None] < reach
     return np.stack([near[labels == i].sum(axis=0) / len(away) for i in range(count)])
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import as_count, Floats, Indices
 
 MAX_SUBSETS = 200_000
 
@@ -38,6 +38,7 @@ def best_mixtures(gram: Floats, k_max: int) -> list[Mixture]:
     [1.0, 0.0]
     """
     n_experts = len(gram)
+    k_max = as_count(k_max, "k_max", high=n_experts)
     if n_sets(n_experts, k_max) > MAX_SUBSETS:
         raise ValueError(f"k_max = {k_max} of {n_experts} experts makes more than {MAX_SUBSETS:,} sets; take fewer")
     found: list[Mixture] = []

@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_rows, Floats, Indices
+from gatewise.arrays import as_floats, as_rows, Floats, Indices
 from gatewise.experts import Expert, expert_matrix, expert_predictions
 from gatewise.geometry.checked_inputs import as_losses
 from gatewise.geometry.smoothing import NeighborMean, Smoother
 
 RegionMap = Callable[[Any], Indices]
 NEIGHBORS = NeighborMean()
+LARGEST = 1e150  # its square is finite
+ROOT_LARGEST = 1e70  # its fourth power is: variances of squared losses are computed
 
 
 def best_expert(losses: ArrayLike) -> Indices:
@@ -31,12 +33,17 @@ def squared_losses(predictions: ArrayLike, y: ArrayLike) -> Floats:
     >>> squared_losses([[1.0, 3.0]], [1.0])
     array([[0., 4.]])
     """
-    predicted, target = np.asarray(predictions, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    predicted, target = as_floats(predictions, "predictions"), as_floats(y, "y")
     if predicted.ndim not in {2, 3} or target.shape != (predicted.shape[0], *predicted.shape[2:]):
         raise ValueError(
             "predictions must have shape (n, M) with y (n,), or (n, M, q) with y (n, q), "
             f"not {predicted.shape} and {target.shape}"
         )
+    for name, values in (("predictions", predicted), ("y", target)):
+        if np.abs(values).max(initial=0.0) > ROOT_LARGEST:
+            raise ValueError(
+                f"{name} must not exceed {ROOT_LARGEST:g}: sums of fourth powers would overflow; rescale"
+            )
     squares = (predicted - target[:, None]) ** 2
     losses: Floats = squares if squares.ndim == 2 else squares.sum(axis=2)
     return as_losses(losses, "squared losses of predictions and y")
@@ -80,6 +87,8 @@ class EstimatedRegions:
 
     def __post_init__(self) -> None:
         rows, losses = as_rows(self.X), as_losses(self.losses)
+        if np.abs(rows).max(initial=0.0) > LARGEST:
+            raise ValueError(f"X must not exceed {LARGEST:g}, as distances would overflow; rescale X")
         if len(rows) != len(losses):
             raise ValueError(f"X and losses must have the same number of rows, not {len(rows)} and {len(losses)}")
         object.__setattr__(self, "X", rows)

@@ -46,10 +46,13 @@ def nearest_center_moe(
 
 def cells_per_side(n_experts: int, d: int, k: int) -> int:
     """The largest q with K q^d <= M; in whole numbers, as (M/K)^(1/d) may fall short of a whole q by rounding."""
-    q = 1
-    while k * (q + 1) ** d <= n_experts:
-        q += 1
-    return q
+    low, high = 1, 2  # k low^d <= M; high is doubled until it is too large, and the gap halved
+    while k * high**d <= n_experts:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if k * middle**d <= n_experts else (low, middle)
+    return low
 
 
 def _cell_centers(q: int, d: int) -> Floats:

@@ -26,6 +26,7 @@ from gatewise.nn.convert import from_mixture, FrozenExpert, to_mixture, TorchExp
 from gatewise.nn.expert_choice import ExpertChoiceRouter
 from gatewise.nn.feed_forward import GatedSwiGLU, SwiGLU
 from gatewise.nn.hierarchical import HierarchicalRouter
+from gatewise.nn.input_weighted import InputWeighted
 from gatewise.nn.layer import auxiliary_loss, MoELayer
 from gatewise.nn.layer_history import LayerHistory
 from gatewise.nn.parallel_experts import ParallelExperts, parallelize
@@ -60,6 +61,7 @@ __all__ = [
     "GroupLimitedTopK",
     "HierarchicalRouter",
     "ImportanceLoss",
+    "InputWeighted",
     "JitteredScores",
     "LayerHistory",
     "LinearScores",

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn, Tensor
 
+from gatewise.nn.transforms import is_batched
+
 
 class FiniteWatch:
     """Looks whether scores are finite; ``check`` raises a ValueError that names the router.
@@ -29,7 +31,7 @@ class FiniteWatch:
             if on_cpu:
                 torch._assert_async(torch.isfinite(scores).all(), _message("the router"))
         elif on_cpu:
-            if not _is_transformed(scores) and not torch.isfinite(scores).all():
+            if not is_batched(scores) and not torch.isfinite(scores).all():
                 raise ValueError(_message(place_of(router)))
         elif scores.is_cuda and not torch.cuda.is_current_stream_capturing():
             self._look_back(router)
@@ -62,11 +64,6 @@ def place_of(module: nn.Module) -> str:
             name = next((path for path, part in owner.named_modules() if part is module), name)
         frame = frame.f_back
     return f"{type(module).__name__} {name!r}" if name else type(module).__name__
-
-
-def _is_transformed(scores: Tensor) -> bool:
-    """Within torch.vmap a value cannot decide what is done."""
-    return bool(torch._C._functorch.is_batchedtensor(scores))
 
 
 def _message(place: str) -> str:

@@ -8,6 +8,7 @@ from torch.nn.functional import silu
 
 from gatewise.nn.dispatch import combine, Dispatch, dispatch, spread
 from gatewise.nn.grouped import grouped_linear
+from gatewise.nn.transforms import is_transformed
 
 Activation = Callable[[Tensor], Tensor]
 Affine = tuple[Tensor, Tensor | None]  # a matrix for each expert, and a bias or none
@@ -18,12 +19,14 @@ def grouped_swiglu(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor,
 
     x (T, d), indices (T, K) of int64, weights (T, K), gate_up (M, 2h, d) with the gate's h rows first, down (M, d, h)
     -> y (T, d) of the dtype of x. An index of -1 calls no expert. Only chosen experts are evaluated, each only on
-    its tokens.
+    its tokens; but all of them within torch.func and in forward mode, which do not know our operators.
 
     >>> x, indices, weights = torch.ones(1, 1), torch.tensor([[1]]), torch.tensor([[2.0]])
     >>> grouped_swiglu(x, indices, weights, gate_up=torch.ones(2, 2, 1), down=torch.tensor([[[0.0]], [[1.0]]]))
     tensor([[1.4621]])
     """
+    if is_transformed():
+        return dense_swiglu(x, dense_weights(indices, weights, len(down)), gate_up, down)
     dtype, (x, gate_up, down) = x.dtype, autocast(x, gate_up, down)
     plan = dispatch(indices, gate_up.shape[0])
     gate, up = grouped_linear(spread(x, plan), gate_up, plan.ends).chunk(2, dim=-1)  # both (R, h)
@@ -46,6 +49,8 @@ def grouped_mlp(x: Tensor, indices: Tensor, weights: Tensor, up: Affine, down: A
 
     ``up`` is U (M, h, d) and u (M, h), ``down`` is D (M, q, h) and v (M, q); a bias may be None. x (T, d), y (T, q).
     """
+    if is_transformed():
+        return dense_mlp(x, dense_weights(indices, weights, len(up[0])), up, down, phi)
     dtype, (x, U, D) = x.dtype, autocast(x, up[0], down[0])
     plan = dispatch(indices, U.shape[0])
     rows = phi(_plus(grouped_linear(spread(x, plan), U, plan.ends), up[1], plan))  # (R, h)

@@ -8,6 +8,7 @@ from torch.distributed import ProcessGroup
 
 from gatewise.nn.dispatch import combine, dispatch, spread
 from gatewise.nn.functional import masked
+from gatewise.nn.input_weighted import InputWeighted
 from gatewise.nn.layer import MoELayer
 from gatewise.nn.processes import n_processes, process_rank
 from gatewise.nn.stacked_experts import Experts, ModuleExperts
@@ -72,14 +73,15 @@ def parallelize(model: nn.Module, group: ProcessGroup | None = None) -> nn.Modul
     """
     count, rank = n_processes(group), process_rank(group)
     for layer in [module for module in model.modules() if isinstance(module, MoELayer)]:
-        experts = layer.experts
+        owner, name = (layer.experts, "inner") if isinstance(layer.experts, InputWeighted) else (layer, "experts")
+        experts = getattr(owner, name)
         if isinstance(experts, ParallelExperts):
             raise ValueError("model must not be parallel already: its experts are ParallelExperts")
         if layer.n_experts % count:
             raise ValueError(
                 f"the number of processes, {count}, must divide the {layer.n_experts} experts of a layer"
             )
-        layer.experts = ParallelExperts(_part(experts, rank, count), group)
+        setattr(owner, name, ParallelExperts(_part(experts, rank, count), group))
     own = [name for name, part in model.named_modules() if isinstance(part, ParallelExperts)]
     ignored = [name for name, _ in model.named_parameters() if any(name.startswith(f"{part}.") for part in own)]
     nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, ignored)  # type: ignore[no-untyped-call]

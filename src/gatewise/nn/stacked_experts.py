@@ -22,6 +22,7 @@ from gatewise.nn.functional import (
     masked,
 )
 from gatewise.nn.fused import can_fuse, fused_swiglu
+from gatewise.nn.transforms import is_transformed
 
 
 class Experts(nn.Module, ABC):
@@ -182,6 +183,8 @@ class ModuleExperts(Experts):
         return None
 
     def sparse(self, x: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
+        if is_transformed():
+            return self.dense(x, dense_weights(indices, weights, self.n_experts))
         plan = dispatch(indices, self.n_experts)
         ends = plan.ends.tolist()
         sizes = [end - start for start, end in zip([0, *ends[:-1]], ends, strict=True)]

@@ -10,6 +10,7 @@ from torch.nn.functional import silu
 from gatewise.nn.bias_balancing import BiasBalancing
 from gatewise.nn.choice import GroupLimitedTopK, Selection, TopK
 from gatewise.nn.feed_forward import GatedSwiGLU, SwiGLU
+from gatewise.nn.input_weighted import InputWeighted
 from gatewise.nn.layer import MoELayer
 from gatewise.nn.persistence import materialize
 from gatewise.nn.router_scores import LinearScores
@@ -65,6 +66,11 @@ CLAMPED = (
     Tie("experts.down_bias", ("experts.down_proj_bias",)),
     Tie("router.scores.weight", ("router.weight",)),
     Tie("router.scores.bias", ("router.bias",)),
+)
+TURNED = (
+    Tie("experts.inner.gate_up", ("experts.gate_up_proj",), _turned, _turned_back),
+    Tie("experts.inner.down", ("experts.down_proj",), _turned, _turned_back),
+    Tie("router.scores.weight", ("router.weight",)),
 )
 
 
@@ -122,6 +128,13 @@ def _gpt_oss(block: Any) -> MoELayer:
     return MoELayer(ClampedSwiGLUExperts(n_experts, d, hidden, experts.limit, experts.alpha), router)
 
 
+def _llama4(block: Any) -> MoELayer:
+    n_experts, hidden, d = block.experts.down_proj.shape
+    experts = InputWeighted(SwiGLUExperts(n_experts, d, hidden))
+    router = Router(LinearScores(d, n_experts), TopK(block.router.top_k), SigmoidEach())
+    return MoELayer(experts, router, [_wide(block.shared_expert)])
+
+
 def _wide(shared: Any) -> SwiGLU:
     hidden, d = shared.gate_proj.weight.shape
     return SwiGLU(d, hidden)
@@ -140,14 +153,16 @@ BLOCKS: dict[str, tuple[Callable[[Any], MoELayer], tuple[Tie, ...]]] = {
     "DeepseekV3MoE": (_deepseek_v3, DEEPSEEK_V3),
     "Glm4MoeMoE": (_deepseek_v3, DEEPSEEK_V3),
     "GptOssMLP": (_gpt_oss, CLAMPED),
+    "Llama4TextMoe": (_llama4, (*TURNED, *_shared("shared_expert"))),
 }
 
 
 def from_transformers(block: nn.Module) -> MoELayer:
     """The layer that computes what a block of a transformers model does, with copies of its parameters.
 
-    Blocks: Mixtral, OLMoE, Qwen2-MoE, Qwen3-MoE, DeepSeek-V2, DeepSeek-V3, GLM-4-MoE and GPT-OSS, as transformers 5
-    stores them. Balance losses are the model's there and the router's here: set ``layer.router.losses``.
+    Blocks: Mixtral, OLMoE, Qwen2-MoE, Qwen3-MoE, DeepSeek-V2, DeepSeek-V3, GLM-4-MoE, GPT-OSS and Llama 4, as
+    transformers 5 stores them. Balance losses are the model's there and the router's here: set
+    ``layer.router.losses``.
     """
     build, ties = _family(block)
     first = next(block.parameters())

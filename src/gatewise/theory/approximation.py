@@ -2,7 +2,7 @@
 
 from math import ceil, sqrt
 
-from gatewise.arrays import as_count, as_non_negative, as_positive
+from gatewise.arrays import as_count, as_dimension, as_non_negative, as_positive
 from gatewise.mixture import nearest_center
 
 
@@ -15,7 +15,7 @@ def global_error(d: int, lipschitz: float, radius: float) -> float:
     1.0
     """
     slope = as_positive(lipschitz, "lipschitz")
-    return min(as_positive(radius, "radius"), slope * sqrt(as_count(d, "d")) / 2)
+    return min(as_positive(radius, "radius"), slope * sqrt(as_dimension(d)) / 2)
 
 
 def cells_per_side(n_experts: int, d: int, k: int = 1) -> int:
@@ -25,7 +25,7 @@ def cells_per_side(n_experts: int, d: int, k: int = 1) -> int:
     (3, 2)
     """
     n_experts = as_count(n_experts, "n_experts")
-    return nearest_center.cells_per_side(n_experts, as_count(d, "d"), as_count(k, "k", high=n_experts))
+    return nearest_center.cells_per_side(n_experts, as_dimension(d), as_count(k, "k", high=n_experts))
 
 
 def topk_error(n_experts: int, d: int, k: int = 1, lipschitz: float = 1.0) -> float:
@@ -46,7 +46,7 @@ def experts_needed(error: float, d: int, k: int = 1, lipschitz: float = 1.0) -> 
     >>> experts_needed(0.1, d=2)
     64
     """
-    ratio = as_positive(lipschitz, "lipschitz") * sqrt(as_count(d, "d")) / (2 * as_positive(error, "error"))
+    ratio = as_positive(lipschitz, "lipschitz") * sqrt(as_dimension(d)) / (2 * as_positive(error, "error"))
     return int(as_count(k, "k") * max(1, ceil(ratio * (1 - 1e-12))) ** d)
 
 

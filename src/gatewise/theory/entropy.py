@@ -1,8 +1,10 @@
 """How large the classes are: covering and packing numbers in the sup norm and in L2 (`thm:metric_entropy`)."""
 
-from math import ceil, exp, floor, log
+from math import ceil, exp, floor, log, log10
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_dimension, as_non_negative, as_positive, within_floats
+
+MOST_DIGITS = 100_000
 
 
 def constant_covering(epsilon: float, radius: float) -> int:
@@ -26,7 +28,7 @@ def softmax_dimension(n_experts: int, d: int) -> int:
     9
     """
     n_experts = as_count(n_experts, "n_experts")
-    return n_experts + (n_experts - 1) * (as_count(d, "d") + 1)
+    return n_experts + (n_experts - 1) * (as_dimension(d) + 1)
 
 
 def softmax_covering(
@@ -44,7 +46,10 @@ def softmax_covering(
     """
     eps, R = as_positive(epsilon, "epsilon"), as_positive(radius, "radius")
     scores = 12 * as_positive(sensitivity, "sensitivity") * R * as_positive(box, "box") / eps
-    rest, d = as_count(n_experts, "n_experts") - 1, as_count(d, "d")
+    rest, d = as_count(n_experts, "n_experts") - 1, as_dimension(d)
+    digits = rest * (log10(6 * R / eps + 1) + (d + 1) * log10(scores * d + 1))
+    if digits > MOST_DIGITS:
+        raise ValueError(f"the number of balls has about {digits:.3g} digits; it is computed up to {MOST_DIGITS:,}")
     values = ceil(3 * R / eps) * ceil(6 * R / eps) ** rest
     return int(values * ceil(scores * d) ** (rest * d) * ceil(scores) ** rest)
 
@@ -58,7 +63,7 @@ def softmax_packing(epsilon: float, n_experts: int, d: int, radius: float, box: 
     >>> softmax_packing(0.001, n_experts=2, d=1, radius=1.0, box=1.0)
     144
     """
-    n_experts, d = as_count(n_experts, "n_experts", low=2), as_count(d, "d")
+    n_experts, d = as_count(n_experts, "n_experts", low=2), as_dimension(d)
     R, C1 = as_positive(radius, "radius"), as_positive(box, "box")
     slope = least_slope(2 * (d + 1) * C1 + log(n_experts - 1))
     return int((floor(2 * R * slope * C1 / (3 * as_positive(epsilon, "epsilon"))) + 1) ** (d + 1))
@@ -89,6 +94,7 @@ def topk_separation(n_experts: int, k: int, radius: float, swaps: int = 1) -> fl
     return 2 * as_positive(radius, "radius") * swaps / k
 
 
+@within_floats
 def topk_log_covering(
     eta: float, n_experts: int, d: int, separation: float, phi_order: float = 0.0, constant: float = 1.0
 ) -> float:
@@ -101,7 +107,7 @@ def topk_log_covering(
     >>> round(topk_log_covering(0.1, n_experts=4, d=2, separation=0.5), 1)
     88.1
     """
-    n_experts, d = as_count(n_experts, "n_experts", low=2), as_count(d, "d")
+    n_experts, d = as_count(n_experts, "n_experts", low=2), as_dimension(d)
     r, order = as_between(separation, "separation", 0.0, 1.0), as_non_negative(phi_order, "phi_order")
     top = as_positive(constant, "constant") * n_experts ** (2.5 + 2 * order) * d * log(n_experts)
     return (n_experts - 1) * (d + 1) * log(top / (as_positive(eta, "eta") ** 2 * r))

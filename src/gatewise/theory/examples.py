@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive, Floats
+from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_positive, Floats, within_floats
 
 MOST_CENTERS = 4000  # more lines than these are told from these: their kernels overlap by far
 
@@ -119,6 +119,7 @@ def _panels(low: float, high: float, n_panels: int) -> tuple[Floats, Floats]:
     return np.asarray((left + width * (x + 1) / 2).ravel()), np.tile(w * width / 2, n_panels)
 
 
+@within_floats
 def disk_curvature_limit(inner: float, box: float) -> float:
     """The c_0 below which the quadratic gate of the disk fits the box: min{(2C - 1)/R_1^2, C/R_1^2, C}.
 
@@ -179,7 +180,7 @@ def oscillation_curvature(amplitude: float, frequency: float) -> float:
     >>> oscillation_curvature(0.0, 3.0)
     2.0
     """
-    return 4 * pi**2 * abs(amplitude) * as_non_negative(frequency, "frequency") ** 2 + 2
+    return 4 * pi**2 * abs(as_finite(amplitude, "amplitude")) * as_non_negative(frequency, "frequency") ** 2 + 2
 
 
 def oscillation_risk(n_experts: int, amplitude: float, frequency: float, constant: float = 1.0) -> float:

@@ -2,7 +2,7 @@
 
 from math import e, exp, floor, log, sqrt
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_dimension, as_non_negative, as_positive, within_floats
 
 
 def _check_kappa(kappa: float) -> float:
@@ -17,7 +17,7 @@ def mesh_limit(d: int, kappa: float = 0.75) -> float:
     >>> round(mesh_limit(1), 4), round(mesh_limit(2), 4)
     (0.5134, 0.6065)
     """
-    d = as_count(d, "d")
+    d = as_dimension(d)
     return exp(-max(1.0, d / (16 * _check_kappa(kappa) ** 2)) / (d / 2 + 1))
 
 
@@ -28,7 +28,7 @@ def interior_mesh_limit(d: int, margin: float, kappa: float = 0.75) -> float:
     0.19999999999999998
     """
     rho = as_positive(margin, "margin")
-    return min(2 * rho / sqrt(as_count(d, "d")), rho / (2 * _check_kappa(kappa)))
+    return min(2 * rho / sqrt(as_dimension(d)), rho / (2 * _check_kappa(kappa)))
 
 
 def layer_width(mesh: float, d: int, kappa: float = 0.75) -> float:
@@ -38,7 +38,7 @@ def layer_width(mesh: float, d: int, kappa: float = 0.75) -> float:
     0.3219
     """
     h = as_between(mesh, "mesh", 0.0, 1.0)
-    return 2 * _check_kappa(kappa) * h * sqrt((as_count(d, "d") / 2 + 1) * log(1 / h))
+    return 2 * _check_kappa(kappa) * h * sqrt((as_dimension(d) / 2 + 1) * log(1 / h))
 
 
 def n_centers(mesh: float, d: int) -> int:
@@ -47,7 +47,7 @@ def n_centers(mesh: float, d: int) -> int:
     >>> n_centers(0.25, d=2)
     25
     """
-    return int((floor(1 / as_positive(mesh, "mesh") * (1 + 1e-12)) + 1) ** as_count(d, "d"))
+    return int((floor(1 / as_positive(mesh, "mesh") * (1 + 1e-12)) + 1) ** as_dimension(d))
 
 
 def kernel_loss(
@@ -68,6 +68,7 @@ def kernel_loss(
     )
 
 
+@within_floats
 def kernel_interior_loss(
     mesh: float, n_experts: int, d: int, margin: float, kappa: float = 0.75, constant: float = 1.0
 ) -> float:
@@ -81,6 +82,7 @@ def kernel_interior_loss(
     return as_positive(constant, "constant") * as_count(n_experts, "n_experts") * decay
 
 
+@within_floats
 def grid_tail_constant(d: int, kappa: float = 0.75) -> float:
     """A in: Gaussians at grid points farther than r >= 2 sigma sum to at most A exp{-r^2 / (4 sigma^2)}.
 
@@ -89,5 +91,5 @@ def grid_tail_constant(d: int, kappa: float = 0.75) -> float:
     >>> round(grid_tail_constant(1, kappa=0.5), 3)
     5.757
     """
-    d = as_count(d, "d")
+    d = as_dimension(d)
     return float(e / (e - 1) * ((1 + 4 * _check_kappa(kappa)) * 2 * sqrt(d)) ** d * exp(-d / 2))

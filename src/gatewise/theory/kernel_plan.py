@@ -3,7 +3,7 @@
 from math import inf, log
 from typing import NamedTuple
 
-from gatewise.arrays import as_count, as_non_negative, as_positive
+from gatewise.arrays import as_count, as_dimension, as_non_negative, as_positive, within_floats
 from gatewise.theory.approximation import topk_error
 from gatewise.theory.kernel_bounds import kernel_loss, mesh_limit, n_centers
 
@@ -39,6 +39,7 @@ class KernelPlan(NamedTuple):
         return self.best.n_experts
 
 
+@within_floats
 def kernel_cost(mesh: float, n_experts: int, d: int, n: int) -> float:
     """(M - 1) C log(n) / n with C = `n_centers` of the mesh: what the free weights of a kernel gate cost to learn.
 
@@ -71,10 +72,11 @@ def kernel_plan(
     >>> [round(1 / kernel_plan(n, d=1, n_experts=2, boundary=2.0, constant=0.01).mesh) for n in (10**3, 10**4, 10**5)]
     [5, 15, 49]
     """
-    n, d = as_count(n, "n", low=2), as_count(d, "d")
+    n, d = as_count(n, "n", low=2), as_dimension(d)
     price, reach = as_positive(noise, "noise") ** 2, 8 * as_positive(bound, "bound") ** 2
     if (n_experts is None) != (boundary is None):
         raise ValueError("n_experts and boundary belong together: give both for a pool, or neither")
+    lipschitz = as_positive(lipschitz, "lipschitz")
     pools = _pools(d, lipschitz) if n_experts is None else [(n_experts, 0.0, as_non_negative(boundary, "boundary"))]
     points: list[KernelPlanPoint] = []
     least = inf

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import ceil, log, sqrt
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_dimension, as_non_negative, as_positive, within_floats
 
 
 def dense_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> float:
@@ -15,17 +15,23 @@ def dense_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> flo
     >>> round(dense_cost(4, d=2, n=1000), 4)
     0.0719
     """
-    M, d, n = as_count(n_experts, "n_experts"), as_count(d, "d"), as_count(n, "n")
+    M, d, n = as_count(n_experts, "n_experts"), as_dimension(d), as_count(n, "n")
     return M * as_non_negative(expert_error, "expert_error") + M * d / n * log(M * d * n)
 
 
+@within_floats
 def sparse_cost(n_experts: int, d: int, n: int, separation: float, expert_error: float = 0.0) -> float:
     """Learning cost of Top-K gating: the dense cost plus (M d / n) log(1 / r), r the slope separation (`thm:top-k`).
 
     >>> round(sparse_cost(4, d=2, n=1000, separation=0.1), 4)
     0.0903
     """
-    price = as_count(n_experts, "n_experts") * d / n * log(1 / as_between(separation, "separation", 0.0, 1.0))
+    price = (
+        as_count(n_experts, "n_experts")
+        * d
+        / as_count(n, "n")
+        * log(1 / as_between(separation, "separation", 0.0, 1.0))
+    )
     return dense_cost(n_experts, d, n, expert_error) + price
 
 
@@ -35,7 +41,9 @@ def oracle_risk(approximation: float, cost: float, constant: float = 1.0) -> flo
     >>> oracle_risk(0.1, 0.02)
     0.12000000000000001
     """
-    return as_positive(constant, "constant") * (as_non_negative(approximation, "approximation") + cost)
+    return as_positive(constant, "constant") * (
+        as_non_negative(approximation, "approximation") + as_non_negative(cost, "cost")
+    )
 
 
 def fixed_experts_risk(approximation: float, n: int, expert_error: float = 0.0, constant: float = 1.0) -> float:
@@ -58,7 +66,7 @@ def erm_cost(n_experts: int, d: int, n: int, expert_error: float = 0.0) -> float
     >>> round(erm_cost(4, d=2, n=1000), 3)
     0.268
     """
-    M, d, n = as_count(n_experts, "n_experts"), as_count(d, "d"), as_count(n, "n")
+    M, d, n = as_count(n_experts, "n_experts"), as_dimension(d), as_count(n, "n")
     return M * as_non_negative(expert_error, "expert_error") + sqrt(M * d * log(M * d * n) / n)
 
 
@@ -83,6 +91,7 @@ def dense_mesh_in_proof(n_experts: int, n_aggregation: int, constant: float = 1.
     return as_positive(constant, "constant") * sqrt(ratio)
 
 
+@within_floats
 def sparse_mesh(
     n_experts: int, d: int, n_aggregation: int, separation: float, phi_order: float = 0.0, constant: float = 1.0
 ) -> float:
@@ -93,7 +102,7 @@ def sparse_mesh(
     """
     power = 2 + 2 * as_non_negative(phi_order, "phi_order")
     below = float(as_count(n_aggregation, "n_aggregation") * as_count(n_experts, "n_experts") ** power)
-    scale = as_positive(constant, "constant") * sqrt(as_count(d, "d"))
+    scale = as_positive(constant, "constant") * sqrt(as_dimension(d))
     return scale * as_between(separation, "separation", 0.0, 1.0) / below
 
 
@@ -105,7 +114,7 @@ def log_candidates(n_experts: int, d: int, mesh: float, box: float = 1.0) -> flo
     >>> round(log_candidates(3, d=1, mesh=0.1), 2)
     12.36
     """
-    M, params = as_count(n_experts, "n_experts", low=2), (n_experts - 1) * (as_count(d, "d") + 1)
+    M, params = as_count(n_experts, "n_experts", low=2), (n_experts - 1) * (as_dimension(d) + 1)
     per_axis = ceil(sqrt(params) * as_positive(box, "box") * log(M) / as_positive(mesh, "mesh"))
     return params * log(per_axis)
 
@@ -169,6 +178,7 @@ def regional_selection_risk(
     return oracle_risk(regional + min(classes), selection_price(len(costs), n), constant)
 
 
+@within_floats
 def after_risk(candidate_risk: float, log_prior_inverse: float, n: int, noise: float, bound: float) -> float:
     """What the proof of `prop:risk_AFTER` gives with every constant written out, for Gaussian noise of known scale.
 

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from gatewise.arrays import as_count, as_non_negative, as_positive
+from gatewise.arrays import as_count, as_dimension, as_non_negative, as_positive
 from gatewise.theory.approximation import topk_error
 from gatewise.theory.learning_cost import sparse_cost
 from gatewise.theory.regionwise import feasible_separation
 
-MAX_CELLS = 10**6
+MAX_CELLS = 10**5
 
 
 class PlanPoint(NamedTuple):
@@ -54,16 +54,20 @@ def plan(
     >>> choice.n_experts, round(choice.best.bound, 4)
     (11, 0.0061)
     """
-    n, d, k = as_count(n, "n"), as_count(d, "d"), as_count(k, "k")
+    n, d, k = as_count(n, "n"), as_dimension(d), as_count(k, "k")
     price = as_positive(constant, "constant") * as_positive(noise, "noise") ** 2
     drift = as_non_negative(expert_error, "expert_error")
     curve: list[PlanPoint] = []
+    least = float("inf")
     for q in range(1, MAX_CELLS):
         M = k * q**d
         separation = feasible_separation(0.999, M, d, constant=0.5)
         learning = price * sparse_cost(M, d, n, separation) + M * drift
         curve.append(PlanPoint(M, topk_error(M, d, k, lipschitz) ** 2, learning))
+        least = min(least, curve[-1].bound)
         # The learning part only grows: once it is above twice the best bound, no larger M can win.
-        if learning > 2 * min(point.bound for point in curve):
+        if learning > 2 * least:
             break
+    else:
+        raise ValueError(f"n must be smaller than {n:g}: more than {MAX_CELLS:,} cells a side would pay")
     return Plan(min(curve, key=lambda point: point.bound), tuple(curve))

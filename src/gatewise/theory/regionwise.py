@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import exp, log, sqrt
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_dimension, as_non_negative, as_positive, within_floats
 from gatewise.theory.learning_cost import dense_cost, oracle_risk, sparse_cost
 
 
@@ -41,7 +41,7 @@ def feasible_separation(slope_gap: float, n_experts: int, d: int, constant: floa
     >>> feasible_separation(0.5, n_experts=16, d=2)
     0.25
     """
-    room = float(as_count(n_experts, "n_experts") ** (-1 / as_count(d, "d")))
+    room = float(as_count(n_experts, "n_experts") ** (-1 / as_dimension(d)))
     return as_positive(constant, "constant") * min(as_positive(slope_gap, "slope_gap"), room)
 
 
@@ -85,7 +85,9 @@ def top1_risk_floor(barrier: float, n_experts: int, expert_error: float, constan
     >>> top1_risk_floor(0.25, n_experts=4, expert_error=0.01)
     0.09
     """
-    drift = as_positive(constant, "constant") * sqrt(as_count(n_experts, "n_experts") * expert_error)
+    drift = as_positive(constant, "constant") * sqrt(
+        as_count(n_experts, "n_experts") * as_non_negative(expert_error, "expert_error")
+    )
     return max(0.0, sqrt(as_non_negative(barrier, "barrier")) - drift) ** 2
 
 
@@ -105,6 +107,7 @@ def soft_assignment_error(
     return _soft_error(2.0, n_regions, n_experts, margin_density, input_norm, box)
 
 
+@within_floats
 def soft_mixture_error(
     n_regions: int,
     n_experts: int,

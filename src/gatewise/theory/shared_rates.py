@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from scipy.special import polygamma
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_positive
+from gatewise.arrays import as_between, as_count, as_non_negative, as_positive, within_floats
 
 
 class RateProfile(NamedTuple):
@@ -83,6 +83,7 @@ def fourier_tail(order: int) -> float:
     return float(polygamma(1, as_count(order, "order", low=0) + 1) / (2 * pi**2))
 
 
+@within_floats
 def fourier_branch_risk(m: float, slope: float, noise: float) -> float:
     """min_K {(gamma / 2)^2 tail(K) + sigma^2 (2K + 1) / m}: a Fourier learner on a branch (`ex:fourier-x-sin-cos`).
 

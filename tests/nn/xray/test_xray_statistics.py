@@ -152,7 +152,7 @@ def test_specialists_are_found_by_document_too():
 
 def test_fewer_than_twenty_groups_are_refused():
     losses, where = np.random.default_rng(9).normal(size=(190, 2)), np.arange(190) % 2
-    with pytest.raises(ValueError, match="groups must hold at least 20 different labels, .* not 19"):
+    with pytest.raises(ValueError, match=r"groups must hold at least 20 different labels, .* not 19"):
         specialization(losses, where, groups=np.arange(190) % 19)
     with pytest.raises(ValueError, match="groups must hold one label a row"):
         alignment(where, where, 2, groups=[1, 2])

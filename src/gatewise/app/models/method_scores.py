@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.geometry import Interval, mean_interval
+from gatewise.geometry import Interval
 from gatewise.geometry.two_sample import positive_p_value
+from gatewise.router.verdict import gain_interval
 
 OURS, STACK = "Gatewise", "convex stack"
 
@@ -17,9 +18,9 @@ OURS, STACK = "Gatewise", "convex stack"
 class MethodScore:
     """The error of one way to predict, and how much better Gatewise is.
 
-    ``gain`` is the fraction of its mean squared error that Gatewise saves, with Student's 95 % interval; ``p_value``
-    is that of Student's one-sided test of no gain. Both assume that the errors of the rows are independent, and are
-    None for Gatewise itself.
+    ``gain`` is the fraction of its mean squared error that Gatewise saves, with the 95 % interval of the verdict
+    (`gain_interval`); ``p_value`` is that of Student's one-sided test of no gain, which assumes that the errors of
+    the rows are independent. Both are None for Gatewise itself.
     """
 
     method: str
@@ -44,8 +45,6 @@ def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[s
     found = [MethodScore(OURS, float(np.sqrt(mine.mean())), None, None)]
     for method, forecast in forecasts.items():
         loss = (y - forecast) ** 2
-        base = float(loss.mean()) or 1.0
-        value, low, high = (end / base for end in mean_interval(loss - mine))
-        gain = Interval(value, low, min(high, 1.0))  # nothing saves more than all of it
+        gain = gain_interval(mine, loss, np.ones(len(y)))
         found.append(MethodScore(method, float(np.sqrt(loss.mean())), gain, float(positive_p_value(loss - mine))))
     return tuple(found)

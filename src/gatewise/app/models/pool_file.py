@@ -4,6 +4,7 @@ import inspect
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,12 @@ SCALED = (
     SVR,
 )
 TREES = (DecisionTreeRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor)
+# Boosted trees of other packages, with the parameters that keep them quiet and from writing files.
+BOOSTED: dict[str, dict[str, Any]] = {
+    "lightgbm.LGBMRegressor": {"verbose": -1},
+    "xgboost.XGBRegressor": {"verbosity": 0},
+    "catboost.CatBoostRegressor": {"verbose": 0, "allow_writing_files": False},
+}
 POOL_KEYS = {"experts", "gates"}
 EXPERT_KEYS = {"name", "model", "column", "parameters"}
 
@@ -47,7 +54,7 @@ def class_path(regressor: type) -> str:
     return f"{package}.{regressor.__name__}"
 
 
-MODELS = {class_path(one): one for one in (*SCALED, *TREES)}
+MODELS: dict[str, type] = {class_path(one): one for one in (*SCALED, *TREES)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,9 @@ def read_pool(path: Path, X: Any) -> PoolChoice:
     return PoolChoice(experts, tuple(gates))
 
 
-def _expert(where: str, entry: Mapping[str, Any], X: Any) -> tuple[str, Any]:
+def _expert(where: str, entry: Any, X: Any) -> tuple[str, Any]:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{where} must be a table, as [[experts]] begins one, not {entry!r}")
     unknown = sorted(set(entry) - EXPERT_KEYS)
     if unknown:
         raise ValueError(f"{where}: {unknown[0]!r} is none of {', '.join(sorted(EXPERT_KEYS))}")
@@ -92,24 +101,39 @@ def _expert(where: str, entry: Mapping[str, Any], X: Any) -> tuple[str, Any]:
         if entry["column"] not in numeric_columns(X):
             raise ValueError(f"{where} ({name}): column must be a column of numbers, not {entry['column']!r}")
         return name, ColumnExpert(entry["column"])
-    regressor = MODELS.get(entry["model"])
-    if regressor is None:
-        raise ValueError(f"{where} ({name}): model must be one of {', '.join(MODELS)}, not {entry['model']!r}")
-    return name, _pipeline(where, regressor, entry.get("parameters", {}), X)
+    parameters = entry.get("parameters", {})
+    if not isinstance(parameters, dict):
+        raise ValueError(f"{where} ({name}): parameters must be a table, as {{ alpha = 1.0 }}, not {parameters!r}")
+    return name, _pipeline(f"{where} ({name})", _regressor(f"{where} ({name})", entry["model"]), parameters, X)
+
+
+def _regressor(where: str, path: Any) -> type:
+    """The class that a pool file names; those of other packages are imported when they are asked for."""
+    if isinstance(path, str) and path in MODELS:
+        return MODELS[path]
+    if not isinstance(path, str) or path not in BOOSTED:
+        raise ValueError(f"{where}: model must be one of {', '.join([*MODELS, *BOOSTED])}, not {path!r}")
+    package, _, name = path.partition(".")
+    try:
+        found: type = getattr(import_module(package), name)
+    except ImportError as error:
+        raise ValueError(f"{where}: {package} is not installed; pip install {package}") from error
+    return found
 
 
 def _pipeline(where: str, regressor: type, parameters: Mapping[str, Any], X: Any) -> Any:
+    boosted = BOOSTED.get(f"{regressor.__module__.split('.')[0]}.{regressor.__name__}")
     known = set(inspect.signature(regressor).parameters)
     unknown = sorted(set(parameters) - known)
-    if unknown:
+    if unknown and boosted is None:  # boosted models take more than their signatures say
         raise ValueError(f"{where}: {class_path(regressor)} has no parameter {unknown[0]!r}")
     seed = {"random_state": 0} if "random_state" in known else {}
     numbers, text = numeric_columns(X), text_columns(X)
     if regressor is HistGradientBoostingRegressor:
         seed["categorical_features"] = list(range(len(text)))  # type: ignore[assignment]
-    model: Any = regressor(**{**seed, **parameters})
-    if regressor in TREES:
-        keeps_missing = regressor is HistGradientBoostingRegressor
+    model: Any = regressor(**{**seed, **(boosted or {}), **parameters})
+    if regressor in TREES or boosted is not None:
+        keeps_missing = regressor is HistGradientBoostingRegressor or boosted is not None
         return make_pipeline(ordinal_inputs(numbers, text, *([] if keeps_missing else [-1])), model)
     if regressor is SVR:  # C and epsilon are in units of the response
         model = TransformedTargetRegressor(model, transformer=StandardScaler())

@@ -24,6 +24,7 @@ from gatewise.geometry import Activation, activation, Interval, mean_interval, S
 from gatewise.router.facts import plain_values
 from gatewise.router.verdict import RegionTable, Verdict
 
+EXPLAINED = (0.1, 0.5, 0.9)  # quantiles of the predictions whose rows are taken apart
 BAND = 0.1  # a row whose two largest weights differ by less lies at a border between experts
 
 
@@ -63,6 +64,15 @@ class CandidateWeight:
     rmse: float
 
 
+@dataclass(frozen=True)
+class ExplainedRow:
+    """A row of the file, by its number from 1, the parts of its prediction by name, and their sum."""
+
+    row: int
+    parts: Mapping[str, float]
+    prediction: float
+
+
 @dataclass(frozen=True, eq=False)
 class Findings:
     """Every number that the page shows; the classes of the fields describe them."""
@@ -82,6 +92,7 @@ class Findings:
     activation: Activation | None
     margins: LeadMargins
     candidates: tuple[CandidateWeight, ...]
+    explained: tuple[ExplainedRow, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """The figures of the page as plain values, without the rows."""
@@ -102,6 +113,7 @@ class Findings:
                 "active": [asdict(one) for one in self.active],
                 "border": {"share": margins.share, "rmse_band": margins.rmse_band, "rmse_rest": margins.rmse_rest},
                 "candidates": [asdict(one) for one in self.candidates],
+                "explained": [asdict(one) for one in self.explained],
             }
         )
         return plain
@@ -133,6 +145,23 @@ def find(saved: SavedModel, frame: Any) -> Findings:
             CandidateWeight(str(model.candidates_[s]), float(model.weights_[s]), float(model.sigma_[s]))
             for s in np.argsort(-model.weights_)
         ),
+        explained=explained_rows(model, rows),
+    )
+
+
+def explained_rows(model: Any, rows: ScoredRows) -> tuple[ExplainedRow, ...]:
+    """A row of low, one of middle and one of high prediction as sums of their parts; parts that are zero left out."""
+    order = np.argsort(rows.forecast, kind="stable")
+    some = order[np.unique(np.quantile(np.arange(len(order)), EXPLAINED, method="nearest").astype(int))]
+    parts = model.explain(rows.X.iloc[some].reset_index(drop=True))
+    shown = {name: values for name, values in parts.items() if np.abs(values).max() > 0.0}
+    return tuple(
+        ExplainedRow(
+            int(rows.place[i]) + 1,
+            {name: float(values[j]) for name, values in shown.items()},
+            float(sum(values[j] for values in parts.values())),
+        )
+        for j, i in enumerate(some)
     )
 
 

@@ -15,7 +15,7 @@ from gatewise.app.models.tables import ColumnKind
 from gatewise.app.page import page_sections as sections
 from gatewise.app.page.findings import Findings
 from gatewise.app.page.markup import element, Html, join, raw
-from gatewise.app.page.page_parts import expert, swatch
+from gatewise.app.page.page_parts import expert, number, swatch, table, words_list
 
 ENDINGS = (".html", ".htm")
 MOST_ROWS = 1000
@@ -42,10 +42,13 @@ def render(findings: Findings, model: str = "", data: str = "") -> Html:
         element("section", element("h2", f"{place}. {question}"), answer(findings), id=name)
         for place, (name, question, answer) in enumerate(QUESTIONS, start=1)
     ]
-    last = element("section", element("h2", f"6. {ROWS_QUESTION}"), rows_table(findings), id="rows")
+    rows = join(explained_rows(findings), rows_table(findings))
+    last = element("section", element("h2", f"6. {ROWS_QUESTION}"), rows, id="rows")
     contents = [*((name, question) for name, question, _ in QUESTIONS), ("rows", ROWS_QUESTION)]
     provenance = _provenance(findings, model, data)
-    return document(f"Where each model is right: {findings.target}", provenance, contents, [*parts, last])
+    return document(
+        f"Where each model is right: {findings.target}", provenance, contents, [*parts, last, words_list()]
+    )
 
 
 def document(title: str, provenance: str, contents: Sequence[tuple[str, str]], parts: Sequence[Html]) -> Html:
@@ -55,10 +58,13 @@ def document(title: str, provenance: str, contents: Sequence[tuple[str, str]], p
     )
     links = [element("li", element("a", question, href=f"#{name}")) for name, question in contents]
     body = join(
-        element("h1", title),
-        element("p", provenance),
-        element("nav", element("ol", links), aria_label="Contents"),
-        list(parts),
+        element(
+            "main",
+            element("h1", title),
+            element("p", provenance),
+            element("nav", element("ol", links), aria_label="Contents"),
+            list(parts),
+        ),
         element("p", f"Gatewise {gatewise.__version__}", class_="soft"),
         element("script", raw(script)),
     )
@@ -102,6 +108,26 @@ def _provenance(findings: Findings, model: str, data: str) -> str:
     return f"{files_text[:1].upper()}{files_text[1:]}{': ' * bool(files_text)}{n:,} rows{thinned}. {source}"
 
 
+def explained_rows(findings: Findings) -> Html | None:
+    """Some predictions as sums of their parts."""
+    found = findings.explained
+    if not found:
+        return None
+    names = list(found[0].parts)
+    rows: list[list[Any]] = [[name, *(number(one.parts[name]) for one in found)] for name in names]
+    rows.append(["prediction, the sum", *(number(one.prediction) for one in found)])
+    return join(
+        element("h3", "Some predictions as sums"),
+        table(
+            ["part", *(f"row {one.row}" for one in found)],
+            rows,
+            bold=[*(False for _ in names), True],
+            note="Each expert's part is its weight times its forecast. By the model that was fitted to all rows.",
+        ),
+        element("h3", "All rows"),
+    )
+
+
 def rows_table(findings: Findings) -> Html:
     """Rows of the data with their predictions and weights, sortable."""
     rows = findings.rows
@@ -116,13 +142,13 @@ def rows_table(findings: Findings) -> Html:
     thead = [element("th", element("button", head, type="button"), scope="col") for head in heads]
     body = [element("tr", _cells(findings, int(i), inputs)) for i in some]
     text = f"{len(some):,} rows" if n <= MOST_ROWS else f"A random {len(some):,} of {n:,} rows"
-    table = element("table", element("thead", element("tr", thead)), element("tbody", body))
+    all_rows = element("table", element("thead", element("tr", thead)), element("tbody", body))
     how = "A click on a heading sorts; another turns the order round. The two most important columns come last."
     paper = f"{text}, of which paper shows the first {min(PRINTED_ROWS, len(some))}."
     return join(
         element("p", f"{text}. {how}", class_="screen-only"),
         element("p", paper, class_="paper-only"),
-        element("div", table, class_="tall"),
+        element("div", all_rows, class_="tall"),
     )
 
 
@@ -130,7 +156,7 @@ def _cells(findings: Findings, i: int, inputs: Sequence[ColumnKind]) -> list[Htm
     rows = findings.rows
     y, forecast = float(rows.y[i]), float(rows.forecast[i])
     cells = [_number(int(rows.place[i]) + 1, "d")]
-    cells += [_number(value, ".5g") for value in (y, forecast, forecast - y)]
+    cells += [_number(value) for value in (y, forecast, forecast - y)]
     leader = int(rows.weights[i].argmax())
     cells.append(element("td", expert(rows.names, rows.names[leader])))
     cells += [_number(float(weight), ".2f") for weight in rows.weights[i]]
@@ -146,10 +172,10 @@ def _input(value: Any, kind: str) -> Html:
     if kind == "date":
         day = np.datetime64("1970-01-01") + np.timedelta64(int(np.floor(value)), "D")
         return element("td", day, class_="number", data_value=f"{value:.9g}")
-    return _number(float(value), ".5g")
+    return _number(float(value))
 
 
-def _number(value: float, form: str) -> Html:
-    return element(
-        "td", format(value, form), class_="number", data_value=format(value, "d" if form == "d" else ".9g")
-    )
+def _number(value: float, form: str | None = None) -> Html:
+    """The cell of a number as a person writes it, with the number that it is sorted by."""
+    text = number(value) if form is None else format(value, form)
+    return element("td", text, class_="number", data_value=format(value, "d" if form == "d" else ".9g"))

@@ -11,6 +11,23 @@ from gatewise.app.page.page_plots import colour
 from gatewise.geometry import Interval
 
 DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
+WORDS = {
+    "expert": "One of the models, or a column that already is a forecast.",
+    "gate": "What gives every row its own weights over the experts, by looking at the row's columns.",
+    "convex stack": "The best weights over the experts that are the same for all rows, none negative, with sum one.",
+    "candidate": "One way to combine the experts: a single one, fixed weights, or a gate.",
+    "aggregate": "The mean of all candidates, each with its share: what a prediction is.",
+    "share": "How much a candidate counts in the aggregate. All shares have sum one.",
+    "spread": "How far a gate's weights may move away from the convex stack: 0.3 is little, 10 is very much.",
+    "correction": "An addition, the same rule for all rows, that mends what all experts get wrong in common.",
+    "RMSE": "Root mean squared error: the typical size of an error, in units of the target.",
+    "squared error saved": "By how much the mean squared error falls, as a part of the other method's.",
+    "95 % interval": "A range that would hold the true value in 95 of 100 such studies.",
+    "held out": "Of rows that the fit behind a number had not seen.",
+    "importance": "How much weight moves between experts when the values of a column are shuffled.",
+    "specialist": "An expert that is better where the gate chooses it than it is elsewhere, by more than luck.",
+    "border": "Where the two largest weights are nearly equal.",
+}
 LONG = 24  # letters: a longer name may be broken
 
 
@@ -26,14 +43,36 @@ def table(
     prose = {0} | (words or set())
     body = []
     for place, row in enumerate(rows):
-        cells = [element("td", cell, class_=None if j in prose else "number") for j, cell in enumerate(row)]
+        cells = [
+            element("td", _value(cell), class_=None if j in prose else "number", data_label=heads[j])
+            for j, cell in enumerate(row)
+        ]
         body.append(element("tr", cells, class_="best" if bold is not None and bold[place] else None))
     head = [element("th", text, scope="col", class_=None if j in prose else "number") for j, text in enumerate(heads)]
     content = join(element("thead", element("tr", head)), element("tbody", body))
     # A caption proper would scroll away with a wide table.
     return element(
-        "div", element("div", element("table", content), class_="scroll"), element("p", note, class_="soft")
+        "div",
+        element("div", element("table", content, class_="cards"), class_="scroll"),
+        element("p", note, class_="soft"),
     )
+
+
+def term(word: str, shown: str | None = None) -> Html:
+    """A word of `WORDS` whose explanation comes up when it is touched, pointed at or reached by the keyboard."""
+    tip = element("span", WORDS[word], class_="tip", role="note")
+    return element("span", shown or word, tip, class_="term", tabindex="0")
+
+
+def words_list() -> Html:
+    """All words that the page explains."""
+    entries = [join(element("dt", word), element("dd", meaning)) for word, meaning in WORDS.items()]
+    return element("aside", element("h2", "Words"), element("dl", entries), id="words", aria_label="Words")
+
+
+def _value(cell: Any) -> Any:
+    """What a cell shows as one element, beside which a phone puts the heading; nothing if it is empty."""
+    return "" if cell == "" else element("div", cell)
 
 
 def figures(*pairs: tuple[str, str]) -> Html:
@@ -80,7 +119,8 @@ def interval(found: Interval) -> str:
     """An estimate and its interval as text, or a dash if there is no estimate."""
     if not np.isfinite(found.value):
         return DASH
-    return f"{found.value:.3g}" + (f" ({found.low:.3g} to {found.high:.3g})" if np.isfinite(found.low) else "")
+    ends = f" ({number(found.low)} to {number(found.high)})" if np.isfinite(found.low) else ""
+    return number(found.value) + ends
 
 
 def p_text(p_value: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
+from matplotlib.colors import hsv_to_rgb, to_hex, to_rgb
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -40,8 +40,15 @@ def image(draw: Callable[[Axes], None], height: float) -> str:
 
 
 def colour(m: int) -> str:
-    """The colour of expert m, everywhere on the page."""
-    return COLOURS[m % len(COLOURS)]
+    """The colour of expert m, everywhere on the page; no two experts have the same.
+
+    Beyond the palette the hues go round by the golden angle, each round darker than the last.
+    """
+    if m < len(COLOURS):
+        return COLOURS[m]
+    turn, hue = divmod(m - len(COLOURS), 24)
+    red, green, blue = hsv_to_rgb(((0.08 + 0.618034 * hue) % 1.0, 0.55, max(0.85 - 0.2 * turn, 0.2)))
+    return to_hex((float(red), float(green), float(blue)))
 
 
 def short(name: str, most: int = 26) -> str:

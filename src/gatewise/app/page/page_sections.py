@@ -1,7 +1,5 @@
 """The first five questions of the page, each answered in words, tables and plots; the sixth is a table of rows."""
 
-import numpy as np
-
 from gatewise.app.models.method_scores import OURS, STACK
 from gatewise.app.numbers import short_number
 from gatewise.app.page import page_plots as plots
@@ -21,9 +19,11 @@ from gatewise.app.page.page_parts import (
     percent,
     root,
     table,
+    term,
 )
 
 MOST_CANDIDATES = 10
+_KINDS = {"single": "single experts", "stack": "fixed weights", "gate": "gates", "shared": "shared parts"}
 _ANSWERS = {"gating pays": "Yes", "a gate is used": "It is not shown", "no gate": "No"}
 
 
@@ -35,43 +35,52 @@ def pays(findings: Findings) -> Html:
             _method(findings, score.method),
             number(score.rmse),
             "" if score.gain is None else percent(score.gain),
-            "" if score.p_value is None else p_text(score.p_value),
         ]
         for score in findings.scores
     ]
     scores = table(
-        ["method", "RMSE", "squared error saved (95 %)", "p, no gain"],
+        ["method", "RMSE on these rows", "Gatewise saves against it (95 %)"],
         rows,
         bold=[score.rmse == best for score in findings.scores],
-        note="RMSE in units of the target; the share of the squared error that Gatewise saves. The intervals take "
-        "the rows' errors for independent.",
+        note="RMSE in units of the target. Last column: the part of the method's squared error that Gatewise saves.",
     )
-    text = "Share of the squared error that Gatewise saves against each rival; filled where the interval excludes 0."
+    text = "The part of each method's squared error that Gatewise saves; filled where the interval excludes 0."
     return join(
         element("p", _pays_words(findings), class_="answer"),
         element("p", _verdict_words(findings)),
+        element("p", "Touch a dotted word to see what it means.", class_="soft screen-only"),
         beside(scores, figures((plots.gain_plot(findings), text))),
         _held_back(findings),
     )
 
 
-def _pays_words(findings: Findings) -> str:
-    stack = next(score for score in findings.scores if score.method == STACK)
-    value, low, high = (100.0 * end for end in stack.gain or (np.nan,) * 3)
-    return (
-        f"{_ANSWERS[findings.verdict.headline]}: {findings.verdict.describe()}. On these rows Gatewise saves "
-        f"{value:.1f}{NBSP}% of the mean squared error of the best fixed weights, the convex stack "
-        f"(95{NBSP}% interval: {low:.1f} to {high:.1f})."
-    )
+def _pays_words(findings: Findings) -> Html:
+    """The verdict in one sentence, with the one gain that the fit has told, too."""
+    verdict = findings.verdict
+    saved = f"Gatewise saves {percent(verdict.gain)} of the squared error of "
+    return join(f"{_ANSWERS[verdict.headline]}: {verdict.headline}. {saved}", *_with_terms(verdict.baseline), ".")
 
 
-def _verdict_words(findings: Findings) -> str:
-    kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in findings.verdict.weights.items())
-    return (
-        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows "
-        f"that nothing behind them has seen ({p_words(findings.verdict.p_value)}), and if the held-out error falls. "
-        f"Share of each kind of answer in a prediction: {kinds}."
+def _verdict_words(findings: Findings) -> Html:
+    verdict = findings.verdict
+    kinds = ", ".join(f"{_KINDS.get(kind, kind)} {weight:.0%}" for kind, weight in verdict.weights.items())
+    gain = join("That is the gain on ", term("held out"), " rows of the fit, with its ", term("95 % interval"), ".")
+    nearest = join(" The ", term("aggregate"), " is nearest to one ", term("candidate"), f": {verdict.candidate}.")
+    test = join(
+        " Gating is said to pay only if ",
+        term("gate", "gates"),
+        " help beyond all answers with fixed weights, by a test at 5 % on rows that nothing behind them has seen "
+        f"({p_words(verdict.p_value)}), and if the held-out error falls. The ",
+        term("share", "shares"),
+        f" of a prediction: {kinds}.",
     )
+    return join(gain, nearest, test)
+
+
+def _with_terms(baseline: str) -> list[str | Html]:
+    """The baseline with the words that the page explains."""
+    head, stack, tail = baseline.partition("convex stack")
+    return [head, term("convex stack"), tail] if stack else [baseline]
 
 
 def _held_back(findings: Findings) -> Html | None:
@@ -131,8 +140,9 @@ def _importance_words(findings: Findings) -> Html:
     more = f" {len(some) - 8} more move some." if len(some) > 8 else ""
     return element(
         "p",
-        f"Columns by their importance for the gate, the share of weight that moves between experts when a column's "
-        f"values are shuffled: {parts}.{more}",
+        "Columns by their ",
+        term("importance"),
+        f" for the gate, the part of the weight that moves between experts when a column is shuffled: {parts}.{more}",
     )
 
 
@@ -173,7 +183,9 @@ def real(findings: Findings) -> Html:
         element("p", _real_words(findings), class_="answer"),
         element(
             "p",
-            "An expert is a specialist if its advantage over the runner-up, in squared error, is larger where the "
+            "An expert is a ",
+            term("specialist"),
+            " if its advantage over the runner-up, in squared error, is larger where the "
             "gate chooses it than over all rows, and positive there. One random half of the rows names the "
             "runner-up, the other half tests; the false discovery rate over experts is kept at 5 %. No expert and "
             "no gate was fitted on the row that it is judged by.",
@@ -206,21 +218,21 @@ def how_many(findings: Findings) -> Html:
     """The section "How many experts to activate?": the squared error when each row keeps its K largest weights."""
     if findings.activation is None:
         return element("p", "There is one expert only.", class_="answer")
-    enough = next(one for one in findings.active if one.excess.low <= 0.01)
-    k, k_high = findings.activation.k, findings.activation.k_high
-    upto = f"{k}" if k == k_high else f"{k} to {k_high}"
+    enough = next((one for one in findings.active if one.excess.high <= 0.01), findings.active[-1])
+    k_low, k = findings.activation.k_low, findings.activation.k
+    upto = f"{k}" if k == k_low else f"{k_low} to {k}"
     return join(
         element(
             "p",
-            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: no squared error of "
-            f"more than 1{NBSP}% above that of the full gate is shown, by its 95{NBSP}% interval.",
+            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: the squared error is at "
+            f"most 1{NBSP}% above that of the full gate, by the upper end of its 95{NBSP}% interval.",
             class_="answer",
         ),
         element(
             "p",
             "Each row keeps its largest weights, scaled to sum one. Measured another way, by the best fixed mixtures "
-            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: that a "
-            f"further one saves 1{NBSP}% or more is not shown.",
+            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: beyond the "
+            f"larger number a further one is shown to save less than 1{NBSP}%, beyond the smaller no gain is shown.",
         ),
         beside(
             table(

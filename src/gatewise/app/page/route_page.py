@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from gatewise.app.figures.geometry_figures import LINES
 from gatewise.app.files import has_mark, Output, write_text
@@ -98,6 +99,8 @@ def _frontier(router: ScoreRouter) -> Html:
     words = (
         f"At the mean score of the best single model less 0.01, routing saves {100 * cheap.saving.value:.0f}{NBSP}% "
         f"of its cost (90{NBSP}% interval {100 * cheap.saving.low:.0f} to {100 * cheap.saving.high:.0f})."
+        if reached and cheap.saving.value > 0.0
+        else "At the mean score of the best single model less 0.01, no price saves cost."
     )
     text = "Mean score against mean cost over all prices, with a band for all of them at once; dots are models."
     return join(element("p", words, class_="answer"), figures((_frontier_plot(router), text)), scores)
@@ -130,9 +133,21 @@ def _frontier_plot(router: ScoreRouter) -> str:
             )
         if min(costs) > 0.0 and x.min() > 0.0:
             panel.set_xscale("log")
+            for axis_part in (panel.xaxis.set_major_formatter, panel.xaxis.set_minor_formatter):
+                axis_part(FuncFormatter(lambda value, _: _decade(value)))
         panel.set(xlabel="mean cost", ylabel="mean score")
 
     return image(draw, 3.4)
+
+
+def _decade(value: float) -> str:
+    """The label of a tick on a logarithmic axis: 1, 2 and 5 times a power of ten have one.
+
+    >>> _decade(200.0), _decade(300.0)
+    ('200', '')
+    """
+    lead = value / 10.0 ** np.floor(np.log10(value))
+    return short_number(value) if min(abs(lead - one) for one in (1.0, 2.0, 5.0)) < 1e-6 else ""
 
 
 def _where(router: ScoreRouter) -> Html:
@@ -206,7 +221,7 @@ def _limits(router: ScoreRouter) -> Html:
         return join(element("p", words, class_="answer"), assumed)
     words = (
         f"A perfect router, which sees the scores before it decides, would reach {found.perfect:.3f}. "
-        f"{100 * found.luck_share:.0f}{NBSP}% of its distance to the best single model is what luck alone would give."
+        f"{100 * found.luck_share:.0f}{NBSP}% of its distance to the best single model can be luck."
     )
     rows = [
         ["best single model", f"{found.best_single:.4f}"],

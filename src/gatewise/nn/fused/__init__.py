@@ -8,6 +8,7 @@ from torch import Tensor
 from gatewise.nn.fused.autograd import fused
 from gatewise.nn.fused.backend import INTERPRETED, triton
 from gatewise.nn.fused.few_tokens import FEW, few_swiglu
+from gatewise.nn.transforms import is_transformed
 
 __all__ = ["can_fuse", "fused_swiglu"]
 
@@ -16,13 +17,14 @@ def can_fuse(x: Tensor, gate_up: Tensor) -> bool:
     """Whether `fused_swiglu` takes tokens x (T, d) and experts gate_up (M, 2h, d).
 
     It wants Triton, a GPU of compute capability 9.0, bfloat16 or float16, and d and h that are multiples of 8: the
-    copy engine moves rows of whole 16 bytes.
+    copy engine moves rows of whole 16 bytes. Within torch.func and in forward mode nothing can be fused.
 
     >>> can_fuse(torch.ones(2, 8), torch.ones(4, 16, 8))
     False
     """
     return (
         triton is not None
+        and not is_transformed()
         and x.dtype == gate_up.dtype
         and x.dtype in (torch.bfloat16, torch.float16)
         and x.shape[-1] % 8 == 0

@@ -18,6 +18,7 @@ except ModuleNotFoundError:
     triton = tl = TensorDescriptor = None
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 
 
 def jit(function: Callable[..., None]) -> Any:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gatewise.nn.fused.backend import blocks_of, early, INTERPRETED, next_power_of_two, triton
+from gatewise.nn.fused.backend import blocks_of, EARLY, early, next_power_of_two, triton
 from gatewise.nn.fused.kernels.few_rows import few_down_kernel, few_up_kernel, gather_kernel, rank_kernel
+from gatewise.nn.fused.one_token import one_token
 
-EARLY = not INTERPRETED  # kernels of one call overlap: each starts while the one before it ends
 FEW = 256  # tokens up to which reading the weights takes longer than anything else
 
 
@@ -28,7 +28,6 @@ class FewTiles(NamedTuple):
     down: WeightTiles
 
 
-LONE = FewTiles(up=WeightTiles(64, 128, 4, 4), down=WeightTiles(64, 128, 4, 4))  # one token
 TILES = {  # by the number of tokens that a program takes at once
     16: FewTiles(up=WeightTiles(64, 128, 4, 2), down=WeightTiles(64, 128, 4, 4)),
     32: FewTiles(up=WeightTiles(64, 64, 4, 3), down=WeightTiles(64, 64, 4, 4)),
@@ -68,12 +67,10 @@ def tokens_at_once(tokens: int, k: int, n_experts: int) -> int:
 def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """As `gatewise.nn.fused.fused_swiglu`, without a gradient: every expert reads its weights once."""
     (tokens, k), (n_experts, d, h) = indices.shape, down.shape
-    hidden, out = x.new_empty(tokens * k, h), torch.empty_like(x)
     if tokens == 1:
-        ended = lone_up(x, indices, weights, gate_up, hidden, LONE)
-        lone_down(hidden, indices, down, ended, out, LONE)
-        return out
-    rows, order = x.new_empty(tokens * k, d), ordered(indices, n_experts)
+        return one_token(x, indices, weights, gate_up, down)
+    hidden, rows, out = x.new_empty(tokens * k, h), x.new_empty(tokens * k, d), torch.empty_like(x)
+    order = ordered(indices, n_experts)
     at_once = tokens_at_once(tokens, k, n_experts)
     up_rows(x, order, gate_up, hidden, at_once, TILES[at_once].up)
     down_rows(hidden, order, down, rows, at_once, TILES[at_once].down)
@@ -84,35 +81,12 @@ def forward(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, down: 
     return out
 
 
-def lone_up(x: Tensor, indices: Tensor, weights: Tensor, gate_up: Tensor, hidden: Tensor, tiles: FewTiles) -> Tensor:
-    """hidden (K, h) of one token: weight * silu(gate x) * (up x); returns counters at zero for `lone_down`."""
-    d, (k, h), (bn, bk, warps, stages) = x.shape[1], hidden.shape, tiles.up
-    width = next_power_of_two(triton.cdiv(d, tiles.down.rows))
-    ended = torch.empty(width, dtype=torch.int32, device=x.device)
-    few_up_kernel[(triton.cdiv(h, bn), k)](
-        x, indices, weights, indices, indices, blocks_of(gate_up.view(-1, h, d), [1, bn, bk]), hidden, ended,
-        len(gate_up), k, d, h, bn, 16, bk, stages, True, EARLY, width, num_warps=warps,
-    )  # fmt: skip
-    return ended
-
-
-def lone_down(hidden: Tensor, indices: Tensor, down: Tensor, ended: Tensor, out: Tensor, tiles: FewTiles) -> None:
-    """out (1, d): the sum over the experts of one token of down hidden."""
-    (k, h), (n_experts, d, _), (bn, bk, warps, stages) = hidden.shape, down.shape, tiles.down
-    rows = torch.empty(k, d, dtype=torch.float32, device=out.device)
-    few_down_kernel[(triton.cdiv(d, bn), k)](
-        hidden, indices, indices, blocks_of(down, [1, bn, bk]), rows, ended, out, n_experts, d, h,
-        k, bn, 16, bk, stages, True, EARLY, num_warps=warps, **early(EARLY),
-    )  # fmt: skip
-
-
 def up_rows(x: Tensor, order: Order, gate_up: Tensor, hidden: Tensor, at_once: int, tiles: WeightTiles) -> None:
     """hidden (T K, h) by expert: silu(gate x) * (up x)."""
     d, h, (n_experts, k) = x.shape[1], hidden.shape[1], (len(gate_up), order.positions.shape[1])
     few_up_kernel[(triton.cdiv(h, tiles.rows), n_experts)](
-        x, order.rows, x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]),
-        hidden, order.rows, n_experts, k, d, h, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY, 1,
-        num_warps=tiles.warps, **early(EARLY),
+        x, order.rows, order.starts, blocks_of(gate_up.view(-1, h, d), [1, tiles.rows, tiles.depth]), hidden, k, d, h,
+        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 
@@ -120,9 +94,8 @@ def down_rows(hidden: Tensor, order: Order, down: Tensor, rows: Tensor, at_once:
     """rows (T K, d) by expert: down hidden."""
     d, h = rows.shape[1], hidden.shape[1]
     few_down_kernel[(triton.cdiv(d, tiles.rows), len(down))](
-        hidden, order.rows, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, order.rows, rows,
-        len(down), d, h, 1, tiles.rows, at_once, tiles.depth, tiles.stages, False, EARLY,
-        num_warps=tiles.warps, **early(EARLY),
+        hidden, order.starts, blocks_of(down, [1, tiles.rows, tiles.depth]), rows, d, h,
+        tiles.rows, at_once, tiles.depth, tiles.stages, EARLY, num_warps=tiles.warps, **early(EARLY),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from gatewise.arrays import Booleans, Floats, Indices
 from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums
 from gatewise.nn.xray.layer_trace import LayerTrace
 
-FEWEST_TOGETHER = 20.0  # tokens that are expected to have a pair, for it to be tested
+FEWEST_TOGETHER = 2.0  # tokens of a document that are expected to have a pair, on average, for it to be tested
 STEPS = 200
 
 
@@ -126,11 +126,10 @@ def pair_p_values(scores: Floats, tested: Booleans, n_flips: int, rng: np.random
     return p_values
 
 
-def testable(together: Floats, expected: Floats, scores: Floats) -> Booleans:
-    """Which pairs (P,) are frequent enough, expected or found, and vary in enough documents."""
-    return np.asarray(
-        (np.maximum(together, expected) >= FEWEST_TOGETHER) & ((scores != 0).sum(axis=0) >= FEWEST_TESTED)
-    )
+def testable(expected: Floats, scores: Floats) -> Booleans:
+    """Which pairs (P,) are expected often enough for sums by document, and vary in enough documents."""
+    often = expected >= FEWEST_TOGETHER * len(scores)
+    return np.asarray(often & ((scores != 0).sum(axis=0) >= FEWEST_TESTED))
 
 
 def coactivations(
@@ -144,7 +143,7 @@ def coactivations(
             raise ValueError(f"{layer.name} must have two active experts a token or more, not {k}, for pairs of them")
         parts.append(pair_scores(layer.chosen, classes, documents, k))
     scores = np.hstack([part[0] for part in parts])
-    tested = np.concatenate([testable(together, expected, score) for score, together, expected in parts])
+    tested = np.concatenate([testable(expected, score) for score, _, expected in parts])
     ends = np.cumsum([part[0].shape[1] for part in parts])[:-1]
     p_values = np.split(pair_p_values(scores, tested, n_flips, rng), ends)
     n = len(documents)

@@ -1,9 +1,8 @@
 """Kernels for few tokens: bound by reading the experts' weights, so that each weight should be read once.
 
 Sizes: T tokens of width d, K experts of width h for each; an assignment is t * K + k. Assignments are sorted by
-expert, and a program multiplies a block of an expert's weights by all its tokens. LONE is one token: nothing is
-sorted, row k is its k-th expert's, and the program that ends last adds the K rows up, in order. EARLY kernels are
-launched while the one before them still runs, and wait for it where its results are needed.
+expert, and a program multiplies a block of an expert's weights by all its tokens. EARLY kernels are launched while
+the one before them still runs, and wait for it where its results are needed.
 """
 
 # mypy: ignore-errors
@@ -48,71 +47,47 @@ def rank_kernel(
 
 @jit
 def few_up_kernel(
-    x, labels, weights, rows, starts, gate_up, hidden, ended, n_experts, K, d, h,
-    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
-    EARLY: tl.constexpr, WIDTH: tl.constexpr,
+    x, rows, starts, gate_up, hidden, K, d, h,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """hidden = silu(gate_e x) * (up_e x) for BN rows of expert e and its tokens, BT at a time: hidden (R, h).
 
-    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`. LONE rows are those
-    of the token's labels, times their weights; WIDTH counters of programs that ``ended`` start at zero for the next.
+    gate_up comes in blocks (1, BN, BK) of (2M, h, d); rows and starts are those of `rank_kernel`.
     """
     if EARLY:
-        if not LONE:
-            tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
-    if LONE:
-        e = tl.load(labels + start).to(tl.int32)
-        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
-        if (n == 0) & (start == 0):
-            tl.store(ended + tl.arange(0, WIDTH), tl.zeros((WIDTH,), tl.int32))
-    else:
-        e = tl.program_id(1)
-        start = tl.load(starts + e)
-        count = tl.load(starts + e + 1) - start
+    n, e, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    start = tl.load(starts + e)
+    count = tl.load(starts + e + 1) - start
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
-        token = tl.zeros((BT,), tl.int32)
-        if not LONE:
-            token = tl.load(rows + start + r, mask=inside, other=0) // K
+        token = tl.load(rows + start + r, mask=inside, other=0) // K
         source = x + token.to(tl.int64)[None, :] * d + column[:, None]  # (BK, BT)
         g, u = tl.zeros((BN, BT), tl.float32), tl.zeros((BN, BT), tl.float32)
         for k in tl.range(0, d, BK, num_stages=STAGES):
             b = tl.load(source + k, mask=inside[None, :] & (column + k < d)[:, None], other=0.0)
             g = tl.dot(gate_up.load([2 * e, n * BN, k]).reshape(BN, BK), b, g)
             u = tl.dot(gate_up.load([2 * e + 1, n * BN, k]).reshape(BN, BK), b, u)
-        value = g / (1 + tl.exp(-g)) * u
-        if LONE:
-            value *= tl.load(weights + start).to(tl.float32)
         line = n * BN + tl.arange(0, BN)
         there = hidden + (start + r).to(tl.int64)[None, :] * h + line[:, None]
+        value = g / (1 + tl.exp(-g)) * u
         tl.store(there, value.to(hidden.dtype.element_ty), mask=inside[None, :] & (line < h)[:, None])
 
 
 @jit
 def few_down_kernel(
-    hidden, labels, starts, down, out, ended, y, n_experts, d, h,
-    K: tl.constexpr, BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, LONE: tl.constexpr,
-    EARLY: tl.constexpr,
+    hidden, starts, down, out, d, h,
+    BN: tl.constexpr, BT: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d).
-
-    LONE: the last of the K programs of the same rows of y (1, d) writes the sum of their results there.
-    """
+    """out = down_e hidden for BN rows of expert e and its tokens, BT at a time: hidden (R, h) -> out (R, d)."""
+    n, e, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
+    start = tl.load(starts + e)  # there since the kernel ahead has started
+    count = tl.load(starts + e + 1) - start
     if EARLY:
         tl.extra.cuda.gdc_wait()
         tl.extra.cuda.gdc_launch_dependents()
-    n, start, column = tl.program_id(0), tl.program_id(1), tl.arange(0, BK)
-    if LONE:
-        e = tl.load(labels + start).to(tl.int32)
-        count = ((e >= 0) & (e < n_experts)).to(tl.int32)
-    else:
-        e = tl.program_id(1)
-        start = tl.load(starts + e)
-        count = tl.load(starts + e + 1) - start
-    line = n * BN + tl.arange(0, BN)
     for first in range(0, count, BT):
         r = first + tl.arange(0, BT)
         inside = r < count
@@ -121,17 +96,9 @@ def few_down_kernel(
         for k in tl.range(0, h, BK, num_stages=STAGES):
             b = tl.load(source + k, mask=inside[None, :] & (column + k < h)[:, None], other=0.0)
             total = tl.dot(down.load([e, n * BN, k]).reshape(BN, BK), b, total)
+        line = n * BN + tl.arange(0, BN)
         there = out + (start + r).to(tl.int64)[None, :] * d + line[:, None]
         tl.store(there, total.to(out.dtype.element_ty), mask=inside[None, :] & (line < d)[:, None])
-    if LONE:
-        tl.debug_barrier()  # all threads of this program have stored
-        if tl.atomic_add(ended + n, 1, sem="acq_rel") == K - 1:
-            whole = tl.zeros((BN,), tl.float32)
-            for i in tl.static_range(K):
-                label = tl.load(labels + i).to(tl.int32)
-                kept = (line < d) & (label >= 0) & (label < n_experts)
-                whole += tl.load(out + i * d + line, mask=kept, other=0.0, volatile=True).to(tl.float32)
-            tl.store(y + line, whole.to(y.dtype.element_ty), mask=line < d)
 
 
 @jit
