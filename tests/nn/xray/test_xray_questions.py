@@ -1,5 +1,7 @@
 """What the X-ray says of tiny models: ablations by brute force, copies are redundant, a pruned folder loads."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -100,6 +102,15 @@ def test_pruning_chooses_on_one_half_and_the_folder_has_the_same_loss(seen, tmp_
     small = models.from_pretrained(tmp_path).eval()
     expected = np.nanmean(pruned_losses(seen._probed, seen.trace.tokens, found.kept))
     assert mean_loss(small, text(DOCUMENTS, LENGTH)) == pytest.approx(expected, abs=1e-5)
+
+
+def test_layers_of_the_parts_choose_the_next_best_too(seen):
+    ours = copy.deepcopy(seen._probed.model)
+    for block in ours.model.layers:
+        block.mlp = nn.from_transformers(block.mlp)
+    with nn.xray(ours) as x:
+        x.run(text(DOCUMENTS, LENGTH))
+        assert x.ablate(0, 3)[0].rise.value == pytest.approx(seen.ablate(0, 3)[0].rise.value, abs=1e-5)
 
 
 @pytest.mark.slow
