@@ -76,7 +76,7 @@ def named_pools(names: Sequence[str]) -> dict[str, list[int]]:
     def of(test: Callable[[str], bool]) -> list[int]:
         return [m for m, name in enumerate(names) if test(name)]
 
-    small = ("7B", "7b", "8B", "6B", "6b", "13b", "mini")
+    small = ("7B", "7b", "8B", "6B", "6b", "13b", "Phi")
     pools = {
         "without the strongest": of(lambda name: "gemini-1.5-pro" not in name),
         "without both gemini": of(lambda name: "gemini" not in name),
