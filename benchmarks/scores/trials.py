@@ -166,7 +166,7 @@ def bandit_trial(
     out = {}
     for name, near in (("near the border", True), ("uniform", False)):
         rng, gained = np.random.default_rng(seed), 0.0
-        state = bandit.OnlineState(np.full(all_values.shape[1], -np.log(all_values.shape[1])), 0)
+        state = bandit.begin(np.ones(all_values.shape[1]), 0)
         for start in range(0, len(stream), 50):
             part = np.arange(start, start + 50)
             gate = votes(np.exp(state.log_weights), picked[:, part], len(routes.names))
@@ -175,6 +175,6 @@ def bandit_trial(
             scores = right[part, asked]
             gained += float(scores.sum())
             values = bandit.estimated_values(forecasts[part], asked, scores, chances)
-            state = bandit.update_weights(state, candidate_values(picked[:, part], values), 1.0)
+            state = bandit.update_weights(state, candidate_values(picked[:, part], values))
         out[name] = best - gained / len(stream)
     return out
