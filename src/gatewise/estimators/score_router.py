@@ -60,6 +60,8 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     ('route', ['model 0', 'model 1'])
     """
 
+    reader_: QueryReader  # how a query is read, after a fit
+
     def __init__(
         self,
         text: Choice = "auto",
