@@ -135,6 +135,14 @@ BREAKS = (
         "after_oracle",
     ),
     Break(f"{THEORY}.learning_cost.after_risk", "a tenth", times(0.1), "after_oracle"),
+    Break("gatewise.losses.LogLoss.log_density", "the other sign", times(-1.0), "class_regret"),
+    Break("gatewise.aggregation.weights.step", "no learning", lambda _: lambda state, _: state, "class_regret"),
+    Break(
+        "gatewise.aggregation.weights.after",
+        "equal weights",
+        result(lambda w: np.full(w.shape, 1.0 / w.shape[1])),
+        "gated_classes",
+    ),
     Break("gatewise.aggregation.selection.weigh", "equal weights", equal_weights, "estimated_scales"),
     Break("gatewise.aggregation.selection.scales", "1.01 times", times(1.01), "scale_calibration"),
     Break(

@@ -99,12 +99,47 @@ def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
     assert json.loads((tmp_path / "model.json").read_text())["test"] is None
 
 
+def test_classes_from_a_file_to_probabilities(run, data, tmp_path, monkeypatch):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+
+    pool = [("bayes", GaussianNB()), ("line", LogisticRegression())]
+    monkeypatch.setattr("gatewise.app.models.fitting.make_classifiers", lambda X: pool)
+    data.assign(x=data["x"].fillna(0.0)).drop(columns="kind").assign(
+        kind=np.where(data["y"] > 1, "high", "low")
+    ).to_csv(tmp_path / "classes.csv", index=False)
+    code, out, err = run(
+        "fit", "classes.csv", "--target", "kind", "--drop", "y", "--gates", "linear", "--json", "facts.json"
+    )
+    assert (code, err) == (0, "")
+    assert "Probabilities of kind on 12 rows held back" in out
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert facts["classes"] == ["high", "low"]
+    assert facts["test"]["scores"][0]["calibration_error"] < 0.5
+    assert run("predict", "model.skops", "classes.csv", "--out", "p.csv", "--weights", "--explain")[0] == 0
+    found = pd.read_csv(tmp_path / "p.csv")
+    np.testing.assert_allclose(found[["probability high", "probability low"]].sum(axis=1), 1.0)
+    parts = [name for name in found.columns if name.startswith("part ") and name.endswith(", high")]
+    np.testing.assert_allclose(found[parts].sum(axis=1), found["probability high"])
+    assert ((found["prediction"] == "high") == (found["probability high"] > 0.5)).all()
+    refused = {
+        ("predict", "model.skops", "classes.csv", "--out", "q.csv", "--std"): "no standard deviation",
+        ("report", "model.skops", "classes.csv"): "pages explain models of numbers only",
+    }
+    for args, words in refused.items():
+        code, _, err = run(*args)
+        assert code == 2
+        assert words in " ".join(err.split())
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
         (["fit", "none.csv", "--target", "y"], "none.csv: no such file"),
         (["fit", "data.csv", "--target", "z"], "there is no column 'z'"),
-        (["fit", "data.csv", "--target", "kind"], "must hold numbers, but is"),
+        (["fit", "data.csv", "--target", "kind", "--task", "regression"], "must hold numbers, but is"),
+        (["fit", "data.csv", "--target", "kind", "--task", "ranking"], "task must be one of regression"),
+        (["fit", "data.csv", "--target", "kind", "--pool", "pool.toml"], "a pool file names regressors"),
         (["fit", "data.csv", "--target", "forecast"], "is 2 in every row"),
         (["fit", "three.csv", "--target", "y"], "at least 20 rows"),
         (["fit", "empty.csv", "--target", "y"], "cannot be read as CSV"),

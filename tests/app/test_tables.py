@@ -8,6 +8,7 @@ pytest.importorskip("pyarrow")
 
 from gatewise.app.models.table_files import read_frame, write_frame
 from gatewise.app.models.tables import as_inputs, responses, row_keys, training_table
+from gatewise.app.models.tasks import find_task
 from gatewise.app.page.scored_rows import match_rows
 
 
@@ -107,3 +108,29 @@ def test_matched_rows_are_equal_and_none_is_missed():
     assert np.array_equal(found >= 0, np.isin(keys, known))
     assert np.array_equal(known[found[found >= 0]], keys[found >= 0])
     assert np.array_equal(match_rows(known, known), np.arange(80))  # twins take twins in turn
+
+
+@pytest.mark.parametrize(
+    ("values", "task"),
+    [
+        (["a", "b"] * 50, "classification"),
+        ([True, False] * 50, "classification"),
+        ([0, 1] * 50, "classification"),
+        ([0, 1] * 5, "regression"),
+        (list(range(100)), "regression"),
+        ([0.5, 1.5] * 50, "regression"),
+        (["1.5"] * 99 + ["?!"], "regression"),
+    ],
+)
+def test_the_task_is_seen_from_the_target(values, task):
+    found, note = find_task(pd.DataFrame({"y": values}), "y")
+    assert found == task
+    assert bool(note) == (values == [0, 1] * 50)
+
+
+def test_labels_are_text_and_missing_ones_are_left_out():
+    frame = pd.DataFrame({"x": range(42), "y": [1.0, 2.0, np.nan] * 14})
+    table = training_table(frame, "y", keep=["x"], classes=True)
+    assert table.y.tolist() == ["1", "2"] * 14
+    with pytest.raises(ValueError, match="in every row"):
+        training_table(frame.assign(y="one"), "y", classes=True)

@@ -66,6 +66,15 @@ def test_theta_is_that_of_the_plain_function(gate, shared):
     np.testing.assert_array_equal(model.report_.theta, theta)
 
 
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+def test_units_of_the_response_do_not_matter(unit):
+    def weights(unit):
+        experts = [lambda X, m=m: unit * expert_matrix(DESIGN.experts, X)[:, m] for m in range(3)]
+        return gw.GateRegressor(experts, LINEAR, n_starts=2, random_state=0).fit(X, unit * Y).gate_weights(X)
+
+    np.testing.assert_allclose(weights(unit), weights(1.0), atol=1e-4)
+
+
 def test_frames_and_pickling():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b"])

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gatewise as gw
 
 QUICK = gw.MoESettings(n_orders=2, spreads=(1.0, 10.0), learners=())
+BARE = replace(QUICK, n_orders=1, spreads=(1.0,), correct=False)
 PLAIN = [("bayes", GaussianNB()), ("prior", DummyClassifier(strategy="prior"))]
 
 
@@ -72,24 +73,20 @@ def local(halves):
 def three():
     """Three classes, and a model with every kind of member."""
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(210, 3))
-    scores = np.column_stack([2 * X[:, 0], X[:, 1] ** 2, np.zeros(210)])
+    X = rng.normal(size=(120, 3))
+    scores = np.column_stack([2 * X[:, 0], X[:, 1] ** 2, np.zeros(120)])
     y = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1) + 10
     experts = [LinearDiscriminantAnalysis(), GaussianNB(), RidgeClassifier(), ("labels", Labels())]
     settings = replace(QUICK, learners=("boosted",))
     return (
         X,
         y,
-        gw.MoEClassifier(experts, gates=["linear", "tree", "forecast"], random_state=0, settings=settings).fit(X, y),
+        gw.MoEClassifier(experts, gates=["linear", "forecast"], random_state=0, settings=settings).fit(X, y),
     )
 
 
 @parametrize_with_checks(
-    [
-        gw.MoEClassifier(
-            PLAIN, gates=["linear"], random_state=0, settings=replace(QUICK, spreads=(1.0,), correct=False)
-        )
-    ],
+    [gw.MoEClassifier(PLAIN, gates=["linear"], k=None, cv=2, random_state=0, settings=BARE)],
     expected_failed_checks=lambda _: {
         "check_sample_weight_equivalence_on_dense_data": "folds are drawn by rows, and a repeated row counts twice",
     },

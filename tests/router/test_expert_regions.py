@@ -23,3 +23,11 @@ def test_the_table_counts_rows_and_compares_losses_there():
     assert [row.advantage.value for row in table] == [2.0, 2.0]
     assert [row.runner_up for row in table] == ["b", "a"]
     assert "t <= 29.5" in str(table)
+
+
+def test_a_leader_that_loses_is_told():
+    weights = np.array([[0.9, 0.1]] * 30 + [[0.2, 0.8]] * 30)
+    losses = np.column_stack([np.linspace(2, 3, 60), np.linspace(0, 1, 60)])
+    table = region_table(["a", "b"], weights, losses, np.arange(60.0)[:, None], ["t"])
+    assert [row.wins for row in table] == ["no", "yes"]
+    assert "wins there" in str(table)

@@ -25,6 +25,9 @@ Gates = Annotated[
 Sep = Annotated[str | None, typer.Option(help="What stands between values, as ';' or tab; guessed if not given.")]
 Encoding = Annotated[str | None, typer.Option(help="How letters are stored, as cp1252; guessed if not given.")]
 Decimal = Annotated[str | None, typer.Option(help="The decimal mark, '.' or ','; guessed if not given.")]
+TaskName = Annotated[
+    str | None, typer.Option("--task", help="regression or classification; seen from the target if not given.")
+]
 Key = Annotated[str | None, typer.Option(help="The column that names a row; it goes into the predictions.")]
 Boosters = Annotated[
     bool, typer.Option("--boosters", help="The file is trusted: load trees of lightgbm, xgboost or catboost, too.")
@@ -69,6 +72,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where the model goes, with the facts of its fit.")] = Path("model.skops"),
     pool: Annotated[Path | None, typer.Option(help="A TOML file that names the experts.")] = None,
     gates: Gates = None,
+    task: TaskName = None,
     key: Key = None,
     drop: Drop = None,
     keep: Keep = None,
@@ -82,13 +86,14 @@ def fit(
     force: Force = False,
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
-    from gatewise.app.models import fitting, model_file, tables  # noqa: PLC0415
+    from gatewise.app.models import fitting, model_file, tables, tasks  # noqa: PLC0415
 
     place = claim(out, model_file.ENDINGS, [data, pool], force, is_model)
     facts = _claim_json(json_file, [data, pool], force)
     frame = _read(data, sep, encoding, decimal).frame
-    table = tables.training_table(frame, target, drop or (), key, keep or ())
-    tell(table.notes)
+    kind, note = tasks.find_task(frame, target) if task is None else (tasks.checked_task(task), "")
+    table = tables.training_table(frame, target, drop or (), key, keep or (), classes=kind == "classification")
+    tell([*table.notes, *([note] if note else [])])
     with messages.status(f"fitting to {len(table.y)} rows"):
         saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs)
     show_fit(saved, trial, place)
@@ -97,11 +102,13 @@ def fit(
 
 def show_fit(saved: Any, trial: Any, place: Path | Output) -> None:
     """Print the score and the verdict of a fit, and write the model."""
+    from gatewise.app.figures.class_summary import class_score_table  # noqa: PLC0415
     from gatewise.app.figures.fit_summary import score_table  # noqa: PLC0415
     from gatewise.app.models import model_file  # noqa: PLC0415
 
     if trial is not None:
-        console.print(score_table(trial, saved.target))
+        table = class_score_table if hasattr(saved.model, "classes_") else score_table
+        console.print(table(trial, saved.target))
     say(str(saved.model.verdict_))
     say(f"model: {model_file.save_model(saved, place)}")
 
@@ -167,6 +174,11 @@ def show_page(saved: Any, frame: Any, place: Path | Output, model: str, data: st
     """Write the page of a saved model about a data frame and say where it is; the findings that the page shows."""
     from gatewise.app.page import findings, page_file  # noqa: PLC0415
 
+    if hasattr(saved.model, "classes_"):
+        raise ValueError(
+            "model: pages explain models of numbers only; the facts of a model of classes are what `gatewise fit "
+            "--json FILE` writes, its calibration included"
+        )
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
     say(f"page: {page_file.write_page(found, place, model, data)}")

@@ -211,9 +211,9 @@ def outlook(
     write_json(json_file, reproduction.show_outlook(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
-@app.command("plan", epilog="Example: gatewise reproduce plan --reps 12")
+@app.command("plan", epilog="Example: gatewise reproduce plan --jobs 2")
 def kernel_plan(
-    reps: Reps = 12,
+    reps: Reps = 30,
     seed: Seed = 0,
     jobs: Jobs = -1,
     json_file: Json = None,

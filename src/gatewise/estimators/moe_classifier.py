@@ -128,7 +128,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             X=X,
             y=codes.astype(np.float64),
             sample_weight=weight / unit_weight,
-            routed=Pool(self._wrapped(experts, prefit, seed), params, self.n_jobs, outputs=(len(classes),)),
+            routed=Pool(
+                self._wrapped(experts, prefit, seed), params, self.n_jobs, outputs=(len(classes),), seed=seed
+            ),
             shared=Pool([]),
             splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
             inputs=inputs.transform(X),
@@ -263,7 +265,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
     @property
     def _floor(self) -> ProbabilityFloor:
-        floor = self._router.guard
+        floor = self._router.view.guard
         assert isinstance(floor, ProbabilityFloor)
         return floor
 

@@ -49,7 +49,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
     def stack_weights_(self) -> Floats:
         """The weights of the convex stack of the experts, (M,)."""
         check_is_fitted(self)
-        return self._router.fitted.stack
+        return self._router.view.spread_out(self._router.fitted.stack)
 
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
@@ -153,7 +153,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
         router.
     n_jobs, random_state
-        Processes for the experts; the seed of folds, orders and centres.
+        Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
         The rest: readout, orders, penalties, specialization, noise.
 
@@ -230,8 +230,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             X=X,
             y=y,
             sample_weight=weight / unit_weight,
-            routed=Pool(experts, params, self.n_jobs),
-            shared=Pool(shared, params, self.n_jobs),
+            routed=Pool(experts, params, self.n_jobs, seed=seed),
+            shared=Pool(shared, params, self.n_jobs, seed=seed),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
             inputs=inputs.transform(X),
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
@@ -251,7 +251,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if not (return_std or router.needs_forecasts(shares)):
-            weights = router.fitted.mean_weights(shares, router.rows(shares, X))
+            weights = router.mean_weights(shares, router.rows(shares, X))
             return self._always(X) + self._sparse_mixture(X, weights)
         rows = router.rows(shares, X, self._guarded(X)[0])
         weights = router.fitted.mean_weights(shares, rows)
@@ -263,7 +263,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
         F = self._guarded(X)[0] if self._router.weights_need_forecasts(shares) else None
-        return self._router.fitted.mean_weights(shares, self._router.rows(shares, X, F))
+        return self._router.mean_weights(shares, self._router.rows(shares, X, F))
 
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
         """What each prediction is made of, by name, (n,) each; the columns have the sum ``predict(X)``.
@@ -275,7 +275,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         X, shares = self._rows_and_shares(X, readout)
         rows = self._router.rows(shares, X, self._guarded(X)[0])
         always = Pool(self._shared, n_jobs=self.n_jobs).predict(X)
-        weighed = self._router.fitted.mean_weights(shares, rows) * rows.F
+        weighed = self._router.view.spread_out(self._router.fitted.mean_weights(shares, rows) * rows.F)
         experts = {name: always[:, j] for j, (name, _) in enumerate(self._shared)}
         experts |= {name: weighed[:, m] for m, name in enumerate(self._router.names)}
         parts = {"intercept": np.zeros(len(rows)), **self._router.fitted.shared_parts(shares, rows)}
@@ -362,7 +362,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
 
     @property
     def _guard(self) -> ForecastGuard:
-        guard = self._router.guard
+        guard = self._router.view.guard
         assert isinstance(guard, ForecastGuard)
         return guard
 

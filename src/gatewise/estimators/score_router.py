@@ -60,7 +60,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     ('route', ['model 0', 'model 1'])
     """
 
-    reader_: QueryReader
+    reader_: QueryReader  # how a query is read, after a fit
 
     def __init__(
         self,

@@ -61,7 +61,8 @@ class Pool:
     ``experts`` are M pairs (name, expert); ``params`` holds the keywords for the fit of each, by name; ``n_jobs`` is
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
     in an error. ``outputs`` is the shape of an expert's answer at one row: () for a number, (C,) for probabilities of
-    C classes, which become a last axis of every array of forecasts.
+    C classes, which become a last axis of every array of forecasts. An expert whose random_state is None is fitted
+    with a seed that follows from ``seed``, if given.
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -72,6 +73,7 @@ class Pool:
     n_jobs: int | None = 1
     kind: str = "expert"
     outputs: tuple[int, ...] = ()
+    seed: int | None = None
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -132,9 +134,15 @@ class Pool:
                 self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
             )
             for fold, split in zip(_fold_labels(splits), splits, strict=True)
-            for m, (name, expert) in enumerate(self.experts)
+            for m, (name, expert) in enumerate(self._seeded())
         )
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
+
+    def _seeded(self) -> list[tuple[str, Any]]:
+        """The experts, with copies of those that would draw a seed of their own."""
+        if self.seed is None:
+            return list(self.experts)
+        return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
@@ -262,6 +270,20 @@ def weight_params(expert: Any, sample_weight: Floats | None) -> dict[str, Floats
     if hasattr(expert, "param_grid") or hasattr(expert, "param_distributions"):  # and so does a search
         return weight_params(expert.estimator, sample_weight)
     return {}
+
+
+def with_seed(expert: Any, seed: int) -> Any:
+    """The expert, or a copy in which every ``random_state`` that is None, also of its parts, is the seed.
+
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> [with_seed(DecisionTreeRegressor(random_state=own), 3).random_state for own in (None, 5)]
+    [3, 5]
+    """
+    if not hasattr(expert, "get_params") or isinstance(expert, type):
+        return expert
+    params = expert.get_params(deep=True)
+    open_seeds = {key: seed for key, value in params.items() if key.endswith("random_state") and value is None}
+    return clone(expert).set_params(**open_seeds) if open_seeds else expert
 
 
 class Noting:

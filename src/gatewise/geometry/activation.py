@@ -36,15 +36,15 @@ class Activation:
     """The barriers of all regions, their sum, the steps from K to K + 1, and the K to use.
 
     ``steps[i]`` is the fall of the mean loss when i + 2 experts are active in place of i + 1. ``k`` is the smallest
-    number of experts beyond which the lower end of no gain's interval exceeds the tolerance (see `activation`):
-    no further gain is shown. ``k_high`` is the same with the upper ends: beyond it, gains are shown to be negligible.
+    number of experts beyond which the upper end of no gain's interval exceeds the tolerance (see `activation`):
+    further gains are shown to be negligible. ``k_low`` is the same with the lower ends: beyond it no gain is shown.
     """
 
     regions: tuple[RegionBarrier, ...]
     barrier: Interval
     steps: tuple[Interval, ...]
     k: int
-    k_high: int
+    k_low: int
 
 
 def activation(
@@ -137,9 +137,9 @@ def _region(
 
 
 def _recommended(curve: Floats, level: float, tolerance: float) -> tuple[int, int]:
-    """(k, k_high): the smallest K beyond which no gain exceeds ``tolerance`` times the loss with K = 1.
+    """(k, k_low): the smallest K beyond which no gain exceeds ``tolerance`` times the loss with K = 1.
 
-    For k the gains are the lower ends of their intervals, for k_high the upper ends.
+    For k the gains are the upper ends of their intervals, which is the safe side, for k_low the lower ends.
     """
     k_max = curve.shape[1]
     worth = tolerance * float(curve[:, 0].mean())
@@ -150,4 +150,4 @@ def _recommended(curve: Floats, level: float, tolerance: float) -> tuple[int, in
             surely = k
         if possibly == k + 1 and all(gain.high <= worth for gain in gains):
             possibly = k
-    return surely, max(surely, possibly)
+    return max(surely, possibly), surely

@@ -70,7 +70,7 @@ def replicate(design: str, replication: int, seed: int) -> dict[str, Any]:
     return {"errors": errors, "chosen": [COUNTS.index(choice.n_experts), MESHES.index(choice.mesh)]}
 
 
-def run(reps: int = 12, seed: int = 0, runner: Runner | None = None) -> list[KernelPlanRow]:
+def run(reps: int = 30, seed: int = 0, runner: Runner | None = None) -> list[KernelPlanRow]:
     """Every design."""
     tasks = [(design, r, seed) for r in range(reps) for design in TRUTHS]
     results = (runner or Runner()).run(NAME, replicate, tasks)

@@ -11,10 +11,20 @@ import numpy as np
 from gatewise.arrays import Floats
 
 Kind = Literal["single", "stack", "gate", "shared"]
-Family = Literal["plain", "softmax", "top-k", "tree", "shared"]
+Family = Literal["plain", "softmax", "top-k", "tree", "forest", "boosted", "products", "class stack"]
 STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's coefficients, beside a stack
+SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
 # The prior weight of every family of candidates, divided equally within it: log(1 / prior) is what a family costs.
-PRIOR: Mapping[Family, float] = {"plain": 0.4, "softmax": 0.25, "top-k": 0.05, "tree": 0.1, "shared": 0.2}
+PRIOR: Mapping[Family, float] = {
+    "plain": 0.25,
+    "softmax": 0.15,
+    "top-k": 0.05,
+    "tree": 0.1,
+    "forest": 0.1,
+    "boosted": 0.15,
+    "products": 0.2,
+    "class stack": 0.45,
+}
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,17 @@ class Candidate:
         """The family that the prior is divided among."""
         if self.kind == "gate":
             return "tree" if self.depth else "softmax" if self.k is None else "top-k"
-        return "shared" if self.kind == "shared" else "plain"
+        if self.kind == "shared":
+            return SHARED_FAMILIES.get(self.name, "class stack")
+        return "plain"
 
     def __str__(self) -> str:
         if self.kind == "shared" and self.name.endswith("stack"):
             return self.name + (f", spread {self.spread:g}" if self.spread else "") + self._count()
         if self.kind == "shared":
-            return f"convex stack and {self.name} on inputs and forecasts" + self._count()
+            by = f"{self.name} of" if self.spread else f"{self.name} on"
+            size = f", spread {self.spread:g}" if self.spread else self._count()
+            return f"convex stack and {by} inputs and forecasts{size}"
         words = [self.name if self.kind == "single" else f"{self.name} {self.kind}"]
         if self.depth:
             words += [f"depth {self.depth}" + self._count()]
@@ -108,9 +122,10 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     return np.log([PRIOR[c.family] / (total * counts[c.family]) for c in candidates])
 
 
-def by_family(candidates: Sequence[Candidate]) -> dict[Family, tuple[Candidate, ...]]:
-    """The candidates of every family, in their order; Top-K gates are fitted with the softmax gates."""
-    families: dict[Family, list[Candidate]] = {}
+def by_group(candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, ...]]:
+    """The candidates that are fitted together, in their order: "plain", "softmax", "tree", "shared", "products"."""
+    groups: dict[str, list[Candidate]] = {}
+    joined = {"top-k": "softmax", "forest": "shared", "boosted": "shared", "class stack": "shared"}
     for c in candidates:
-        families.setdefault("softmax" if c.family == "top-k" else c.family, []).append(c)
-    return {family: tuple(members) for family, members in families.items()}
+        groups.setdefault(joined.get(c.family, c.family), []).append(c)
+    return {group: tuple(members) for group, members in groups.items()}

@@ -151,11 +151,19 @@ def disagreement(weights: Floats, F: Floats) -> Floats:
 class RowView:
     """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name.
 
-    The guard of class probabilities is their floor.
+    Of ``n_experts`` experts the ``distinct`` ones are in the list. The guard of class probabilities is their floor.
     """
 
     guard: ForecastGuard | ProbabilityFloor
     maps: Mapping[str, GateFeatures]
+    distinct: Indices
+    n_experts: int
+
+    def spread_out(self, values: Floats) -> Floats:
+        """Values (..., distinct) as (..., M), with zeros for the other experts."""
+        out = np.zeros((*values.shape[:-1], self.n_experts))
+        out[..., self.distinct] = values
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +193,7 @@ class FittedRouter:
 
     names: tuple[str, ...]
     inputs: GateInputs
-    guard: ForecastGuard | ProbabilityFloor
-    maps: Mapping[str, GateFeatures]
+    view: RowView
     fitted: FittedList
     mixing: Mixing
     single: int
@@ -216,8 +223,7 @@ class FittedRouter:
         return cls(
             names=tuple(names),
             inputs=inputs,
-            guard=view.guard,
-            maps=view.maps,
+            view=view,
             fitted=fit.final,
             mixing=fit.mixing,
             single=_nearest(fit.compared, shares, fit.final.candidates, single_k),
@@ -251,10 +257,16 @@ class FittedRouter:
         """
         inputs = self.inputs.transform(X)
         used = {self.fitted.candidates[s].name for s in np.flatnonzero(shares)}
-        maps = {name: one for name, one in self.maps.items() if name in used}
-        forecasts = np.empty((len(inputs.inside), 0)) if F is None else F
-        looked = F if classes is None else classes.confidence
+        maps = {name: one for name, one in self.view.maps.items() if name in used}
+        distinct = self.view.distinct
+        seen = None if F is None else F[:, distinct] if F.shape[1] > len(distinct) else F
+        forecasts = np.empty((len(inputs.inside), 0)) if seen is None else seen
+        looked = seen if classes is None else classes.confidence
         return ListRows(inputs, gate_features(maps, inputs, looked), forecasts, classes)
+
+    def mean_weights(self, shares: Floats, rows: ListRows) -> Floats:
+        """The weight of every expert at rows by these shares, (n, M)."""
+        return self.view.spread_out(self.fitted.mean_weights(shares, rows))
 
     def candidate_forecasts(self, X: Any, F: Floats, classes: ClassRows | None = None) -> Floats:
         """The forecasts of all candidates at the rows of X, (n, S)."""
@@ -270,7 +282,8 @@ class FittedRouter:
 
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""
-        return c.kind == "gate" and c.name in self.maps and self.maps[c.name].needs_forecasts
+        maps = self.view.maps
+        return c.kind == "gate" and c.name in maps and maps[c.name].needs_forecasts
 
 
 def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None = None) -> int:

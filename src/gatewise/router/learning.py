@@ -7,13 +7,14 @@ from itertools import islice
 
 import numpy as np
 from scipy.special import softmax
+from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
-from gatewise.router.candidates import by_family, Candidate, CONVEX, log_prior
+from gatewise.router.candidates import by_group, Candidate, CONVEX, log_prior
 from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
     FittedGroup,
@@ -24,7 +25,7 @@ from gatewise.router.members import (
     SoftmaxMembers,
 )
 from gatewise.router.settings import MoESettings
-from gatewise.router.tree_members import SharedLearners, TreeGates
+from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGates
 
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
@@ -66,18 +67,19 @@ class Mixing:
 class RouterFit:
     """The list ``final`` fitted on all held-out forecasts, its aggregation ``mixing``, and out-of-fold predictions.
 
-    ``rows`` (N,) are the rows that the aggregation used; a row occurs as often as it was held out. ``F`` (N, M) are
-    the experts' forecasts and ``loss`` the loss at these entries. Out-of-fold, from gates and shares that were
-    learned on other parts of the rows (on earlier parts, if the rows are in time), are: ``weights`` (N, M), the gate;
-    ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without gates; and ``stack`` (N,), the
-    convex stack's. ``compared`` (n, S) are forecasts of the list ``final`` at some rows, ``errors`` (S,) the mean
-    held-out errors of the candidates. Where responses are classes, the out-of-fold probabilities of all classes are
-    those of the aggregate, ``probabilities`` (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts``
-    (N, M, C); else all are empty.
+    ``entries`` (N,) are the held-out forecasts that the aggregation used, ``rows`` (N,) their rows; a row occurs as
+    often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
+    gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
+    ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without
+    gates; and ``stack`` (N,), the convex stack's. ``compared`` (n, S) are forecasts of ``final`` at some rows,
+    ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the out-of-fold
+    probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex stack,
+    ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
     """
 
     final: FittedList
     mixing: Mixing
+    entries: Indices
     rows: Indices
     loss: Loss
     F: Floats
@@ -118,7 +120,9 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     used = np.concatenate([out for _, out in splits])
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
     forecasts = np.concatenate([found for _, found in lists])
-    rows, used_loss = data.rows[used], loss.part(used)
+    rows, used_loss, used_rows = data.rows[used], loss, seen
+    if not np.array_equal(used, np.arange(len(F))):
+        used_loss, used_rows = loss.part(used), seen.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], settings.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
@@ -128,12 +132,13 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in (0, 1)
     )
     (mixing,) = mix(whole, priors[:1])
-    entries, fitted = seen.part(used), [one for one, _ in lists]
+    entries, fitted = used_rows, [one for one, _ in lists]
     weights = _held_out_weights(shares, fitted, fold, entries)
     classes = {} if entries.classes is None else _held_out_classes(shares, fitted, fold, entries, weights)
     return RouterFit(
         final=final,
         mixing=mixing,
+        entries=used,
         rows=rows,
         loss=used_loss,
         F=F[used],
@@ -201,20 +206,23 @@ def fit_lists(
 
     Rows (n,) have the given weights. The parts may overlap.
     """
-    weights = np.zeros((len(splits), len(weight)))
-    for number, (known, _) in enumerate(splits):
-        weights[number, known] = weight[known]
-    task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
-    groups: list[FittedGroup] = []
-    for family, members in by_family(candidates).items():
-        if family == "plain":
-            groups.append(PlainMembers.fit(members, task))
-        elif family == "tree":
-            groups.append(TreeGates.fit(members, task, seed))
-        elif family == "shared":
-            groups.append((SharedLearners if rows.classes is None else ClassStacks).fit(members, task, seed))
-        else:
-            groups.append(SoftmaxMembers.fit(members, task))
+    with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+        weights = np.zeros((len(splits), len(weight)))
+        for number, (known, _) in enumerate(splits):
+            weights[number, known] = weight[known]
+        task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
+        groups: list[FittedGroup] = []
+        for group, members in by_group(candidates).items():
+            if group == "plain":
+                groups.append(PlainMembers.fit(members, task))
+            elif group == "tree":
+                groups.append(TreeGates.fit(members, task, seed))
+            elif group == "shared":
+                groups.append((SharedLearners if rows.classes is None else ClassStacks).fit(members, task, seed))
+            elif group == "products":
+                groups.append(ProductMembers.fit(members, task))
+            else:
+                groups.append(SoftmaxMembers.fit(members, task))
     lists = []
     for common, *fits in zip(task.commons, *groups, strict=True):
         fitted = FittedList(candidates, common, tuple(group for group, _ in fits))

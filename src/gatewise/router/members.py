@@ -73,7 +73,8 @@ class CommonFit:
 
     The ``reference`` is the weights that a gate has when all its scores are zero: the stack, mixed with a little of
     the mean. ``unit`` is the scale of the reference's residuals. ``origin`` and ``width`` are the centre and the size
-    of the columns that trees split, the same for all samples of the rows.
+    of the columns that trees split, the same for all samples of the rows, and ``order`` is their order: that of the
+    experts' variances, so that the order in which experts are given does not matter.
     """
 
     stack: Floats  # (M,)
@@ -81,6 +82,7 @@ class CommonFit:
     center: Floats  # (M,)
     origin: Floats  # (M,)
     width: float
+    order: Indices  # (M,)
 
     @property
     def reference(self) -> Floats:
@@ -93,7 +95,8 @@ class CommonFit:
 
     def tree_columns(self, rows: ListRows) -> Floats:
         """The columns that a learner on inputs and forecasts splits: (n, p + M)."""
-        return np.column_stack([rows.inputs.for_trees, (rows.F - self.origin) / self.width])
+        forecasts = (rows.F - self.origin)[:, self.order] / self.width
+        return np.column_stack([rows.inputs.for_trees, forecasts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,12 +116,13 @@ class ListTask:
         references = np.array([mixed_with_mean(stack) for stack in stacks])
         scales = np.broadcast_to(loss.calibrated(F @ references.T, weights.T).scale, len(stacks)).tolist()
         centers = weights @ F / weights.sum(axis=1, keepdims=True)
-        width = float(np.sqrt(np.average((F - centers[0]) ** 2, axis=0, weights=weights[0]).mean())) or 1.0
+        variances = np.average((F - centers[0]) ** 2, axis=0, weights=weights[0])
+        common = centers[0], float(np.sqrt(variances.mean())) or 1.0, np.argsort(variances, kind="stable")
         samples, commons = [], []
         for j, scale in enumerate(scales):
             linear = np.append(0.0, centers[j]), np.append(scale, ones)
             samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear))
-            commons.append(CommonFit(stacks[j], scale, centers[j], centers[0], width))
+            commons.append(CommonFit(stacks[j], scale, centers[j], *common))
         return cls(rows, loss, tuple(samples), tuple(commons))
 
 

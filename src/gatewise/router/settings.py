@@ -7,6 +7,8 @@ from typing import Any, Self
 from gatewise.arrays import as_count, as_positive, check_readout, Readout
 from gatewise.noise import as_noise
 
+LEARNERS = ("forest", "boosted", "products")
+
 
 @dataclass
 class MoESettings:
@@ -29,7 +31,8 @@ class MoESettings:
         Whether the list also has candidates with a correction: a ridge combination of the experts, the same for all
         rows, that is added to the gate's mixture.
     learners
-        The shared parts in the list, learners on inputs and forecasts together: some of "forest" and "boosted".
+        The shared parts in the list, learners on inputs and forecasts together: some of "forest", "boosted" and
+        "products" (feature-weighted stacking: a ridge regression on products of inputs and forecasts).
     specialize
         The largest number of times that each routed expert is refitted with its gate weights as sample weights; the
         refits stop when the held-out error no longer falls.
@@ -38,6 +41,9 @@ class MoESettings:
         up to 1 that falls where errors have heavy tails or depend on each other. The held-out losses of rows that
         share the fitted experts carry less information than as many independent ones; a small power also averages
         over more of the candidates that are nearly equal. AFTER itself has the power 1.
+    test
+        Whether the gain of gates is tested. The test fits experts and list once more, on halves of the rows; without
+        it the headline never says that gating pays. Predictions do not depend on it.
     noise
         The error density of the aggregation, as `gatewise.noise.as_noise` takes it.
     """
@@ -48,9 +54,10 @@ class MoESettings:
     n_components: int = 20
     fade: float = 0.25
     correct: bool = True
-    learners: tuple[str, ...] = ("forest", "boosted")
+    learners: tuple[str, ...] = LEARNERS
     specialize: int = 0
     rate: float = 0.1
+    test: bool = True
     noise: Any = "gaussian"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - as scikit-learn asks
@@ -76,8 +83,8 @@ class MoESettings:
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
         as_positive(self.rate, "rate")
-        if not set(self.learners) <= {"forest", "boosted"}:
-            raise ValueError(f"learners must be some of 'forest' and 'boosted', not {self.learners!r}")
+        if not set(self.learners) <= set(LEARNERS):
+            raise ValueError(f"learners must be some of {', '.join(map(repr, LEARNERS))}, not {self.learners!r}")
         as_count(self.specialize, "specialize", low=0)
         self.density = as_noise(self.noise)
 

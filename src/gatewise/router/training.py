@@ -18,7 +18,7 @@ from gatewise.router.candidates import Candidate, candidate_list
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
-from gatewise.router.learning import fresh_signals, learn, PARTS, RouterFit, RouterSample
+from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, PARTS, RouterFit, RouterSample
 from gatewise.router.members import gate_features, ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
@@ -26,6 +26,7 @@ from gatewise.router.tree_members import shared_learners, tree_gates
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
+SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
 ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is below this fraction of the error
 
 
@@ -78,33 +79,58 @@ class Trained:
 
 
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
-    """Learn the router from the routed experts' held-out forecasts of a target (n,)."""
-    candidates = _candidates(task)
-    sample, view = _prepare(task, held_out, target, np.arange(len(held_out.rows)))
-    return learn(sample, candidates, task.settings, task.seed), view
+    """Learn the router from the routed experts' held-out forecasts of a target (n,).
+
+    Experts that make the same forecasts count as one, the first of them; the others have no weight.
+    """
+    M = held_out.F.shape[1]
+    distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
+    everything = np.arange(len(held_out.rows))
+    sample, view = _prepare(task, held_out, target, everything, distinct)
+    fit = learn(sample, _candidates(task, distinct), task.settings, task.seed)
+    if len(distinct) < M and isinstance(view.guard, ForecastGuard):
+        F, _ = view.guard.apply(held_out.F)
+        fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
+    return fit, view
 
 
-def _candidates(task: TrainingTask) -> tuple[Candidate, ...]:
+def _distinct(F: Floats, size: float) -> Indices:
+    """The experts whose forecasts differ from those of every expert before them, by their columns in F (N, M)."""
+    kept: list[int] = []
+    some = F[:: -(-len(F) // MOST_COMPARED)]
+    for m in range(F.shape[1]):
+        if all(np.sqrt(np.mean((some[:, m] - some[:, k]) ** 2)) > SAME * size for k in kept):
+            kept.append(m)
+    return np.array(kept, dtype=np.intp)
+
+
+def _candidates(task: TrainingTask, distinct: Indices) -> tuple[Candidate, ...]:
     """The list: trees are boosted on no features, so a tree gate is not among the softmax gates."""
-    gates, settings = _softmax_gates(task), task.settings
-    ks = {name: _active_counts(gate, task.ks) for name, gate in gates.items()}
+    gates, settings = _softmax_gates(task, distinct), task.settings
+    ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
+    if None in ks:
+        ks = [k for k in ks if k is None or k < len(distinct)]
+    counts = {name: list(dict.fromkeys(_active_counts(gate, ks))) for name, gate in gates.items()}
     trees: list[Candidate] = []
     if None in task.ks:
-        trees = tree_gates() if TreeGate in task.gates.values() and len(task.routed.experts) > 1 else []
+        trees = tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
         if task.routed.outputs:
             trees += class_stacks(settings.correct, settings.learners)
         else:
             trees += shared_learners(settings.learners)
     corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
-    return candidate_list(task.routed.names, ks, settings.spreads, corrected, trees)
+    names = [task.routed.experts[m][0] for m in distinct]
+    return candidate_list(names, counts, settings.spreads, corrected, trees)
 
 
-def _softmax_gates(task: TrainingTask) -> dict[str, GateChoice]:
-    gates = task.gates if len(task.routed.experts) > 1 else {}
+def _softmax_gates(task: TrainingTask, distinct: Indices) -> dict[str, GateChoice]:
+    gates = task.gates if len(distinct) > 1 else {}
     return {name: gate for name, gate in gates.items() if gate is not TreeGate}
 
 
-def _prepare(task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices) -> tuple[RouterSample, RowView]:
+def _prepare(
+    task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices, distinct: Indices
+) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
     inputs = task.inputs[held_out.rows]
     loss: Loss
@@ -114,15 +140,14 @@ def _prepare(task: TrainingTask, held_out: HeldOut, target: Floats, known: Indic
         F, looked, loss = classes.observed, classes.confidence, LogLoss()
     else:
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
-        F = looked = guard.apply(held_out.F)[0]
+        F = looked = guard.apply(held_out.F)[0][:, distinct]
         loss = ResidualLoss(target, task.settings.density)
     seen = inputs if len(known) == len(F) else inputs[known]
-    maps = {
-        name: gate.feature_map.fit(gate, seen, looked[known], task.seed)
-        for name, gate in _softmax_gates(task).items()
-    }
+    gates = _softmax_gates(task, distinct)
+    maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
-    return RouterSample(rows, held_out, loss, task.sample_weight), RowView(guard, maps)
+    view = RowView(guard, maps, distinct, held_out.F.shape[1])
+    return RouterSample(rows, held_out, loss, task.sample_weight), view
 
 
 def _with_floors(
@@ -191,10 +216,13 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
     the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
     it. So the folds are divided into two halves; experts, gates and shares are learned on one half alone and judged
-    on the other. Rows in time need no halves, as every forecast depends on the past only.
+    on the other. Rows in time need no halves, as every forecast depends on the past only. Zeros if no test is asked.
     """
     n, fit = len(task.y), trained.fit
-    if trained.in_time or len(task.routed.experts) < 2:
+    distinct = trained.view.distinct
+    if not task.settings.test:
+        return np.zeros(n)
+    if trained.in_time or len(distinct) < 2:
         return _by_row(fit.rows, fit.signal(), n)
     target = task.y - trained.always
     folds = _test_folds(task)
@@ -205,14 +233,13 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
         task.routed.hold_out(task.X, target, [*((np.setdiff1d(known, fold), fold) for fold in own), (known, judged)])
         for (own, _), (known, judged) in zip(pairs, rows, strict=True)
     ]
-    samples = [
-        _prepare(task, replace(one, train=one.train[:-1]), target, np.flatnonzero(one.fold < len(one.train) - 1))[0]
-        for one in held
-    ]
+    samples = []
+    for one in held:
+        known = np.flatnonzero(one.fold < len(one.train) - 1)
+        samples.append(_prepare(task, replace(one, train=one.train[:-1]), target, known, distinct)[0])
     signal = np.zeros(n)
-    for (_, judged), values in zip(
-        rows, fresh_signals(samples, _candidates(task), task.settings, task.seed), strict=True
-    ):
+    found = fresh_signals(samples, _candidates(task, distinct), task.settings, task.seed)
+    for (_, judged), values in zip(rows, found, strict=True):
         signal[judged] = values
     return signal
 

@@ -1,4 +1,4 @@
-"""The members of the list that are made of trees: boosted gates, and shared parts on inputs and forecasts."""
+"""Members of the list beyond softmax gates: gates of boosted trees, and shared parts on inputs and forecasts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,19 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import Floats
+from gatewise.gates.feature_maps import faded
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
 from gatewise.solvers.boosting import boost, Boosted, Boosting, BoostingProblem, forests
+from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 SHARED_DEPTH, SHARED_SHRINKAGE, SHARED_ROUNDS = 4, 0.1, (15, 60)
 LEAST_LEAF = 3  # rows in a leaf of a forest, at least
+PRODUCT_SPREADS = (0.03, 0.1, 0.3, 1.0)  # prior standard deviations of the coefficients of products
+FARTHEST = 3.0  # inputs in products stop here, in standard deviations: outside of the data lines lead anywhere
+MOST_PRODUCTS, MOST_PRODUCT_ROWS = 400, 20_000
 
 
 def tree_gates() -> list[Candidate]:
@@ -24,9 +29,13 @@ def tree_gates() -> list[Candidate]:
 
 
 def shared_learners(names: Sequence[str]) -> list[Candidate]:
-    """The shared parts in the list, by the names of their learners: "forest" and "boosted"."""
-    forest = [Candidate("shared", "forest")] if "forest" in names else []
-    return forest + [Candidate("shared", "boosted", trees=rounds) for rounds in SHARED_ROUNDS if "boosted" in names]
+    """The shared parts in the list, by the names of their learners: "forest", "boosted" and "products"."""
+    listed = {
+        "forest": [Candidate("shared", "forest")],
+        "boosted": [Candidate("shared", "boosted", trees=rounds) for rounds in SHARED_ROUNDS],
+        "products": [Candidate("shared", "products", spread=spread) for spread in PRODUCT_SPREADS],
+    }
+    return [c for name, members in listed.items() if name in names for c in members]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +153,60 @@ class SharedLearners:
         c, common = self.candidates[s], self.common
         found = common.unit * kernels.tree_sums(columns, self.trees[c.name], c.trees or None)[:, 0]
         return found if c.name == "boosted" else found + (common.center - F) @ common.stack
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMembers:
+    """Constant weights plus a linear combination of the products of inputs and forecasts, (1, Z) times (1, F).
+
+    Feature-weighted stacking: the weight of every expert is a linear function of the inputs, without bounds. The
+    coefficients (S, 1 + r, 1 + M) are those of a ridge regression, one for every spread.
+    """
+
+    candidates: tuple[Candidate, ...]
+    common: CommonFit
+    coefficients: Floats
+
+    @classmethod
+    def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
+        """Fit every ridge regression, with many rows to an even choice of them."""
+        F, M = task.rows.F, task.rows.F.shape[1]
+        few = np.arange(0, len(F), -(-len(F) // MOST_PRODUCT_ROWS))
+        features, factors = _factors(task.commons[0], task.rows, 1.0)
+        columns = (features[few, :, None] * factors[few, None, :]).reshape(len(few), -1)
+        spreads = [c.spread for c in candidates]
+        ridge = PathRequest(np.zeros((len(few), 0)), np.ones(len(spreads)), columns, spreads)
+        units = [np.append(sample.scale, np.ones(M)) for sample in task.samples]
+        samples = [
+            RowSample(s.reference, s.sample_weight[few], s.scale, unit=np.tile(unit, features.shape[1]))
+            for s, unit in zip(task.samples, units, strict=True)
+        ]
+        loss = task.loss if len(few) == len(F) else task.loss.part(few)
+        found = sample_paths([ridge], F[few], loss, samples)
+        groups: FittedGroup = []
+        for common, sample, unit, (one,) in zip(task.commons, task.samples, units, found, strict=True):
+            coefficients, asked = one.path.linear.reshape(len(candidates), -1, M + 1), sample.asked
+            parts = np.einsum("ik,skm,im->is", features[asked], coefficients, factors[asked] * unit, optimize=True)
+            forecasts = (F[asked] @ sample.reference)[:, None] + parts
+            groups.append((cls(candidates, common, coefficients), forecasts))
+        return groups
+
+    def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:  # noqa: ARG002 - constant in x
+        total += shares.sum() * self.common.reference
+
+    def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
+        features, factors = _factors(self.common, rows, self.common.unit)
+        mean = np.tensordot(shares, self.coefficients, axes=1)
+        return {"products": np.einsum("im,im->i", features @ mean, factors)}
+
+    def forecasts(self, rows: ListRows) -> Floats:
+        features, factors = _factors(self.common, rows, self.common.unit)
+        parts = [np.einsum("im,im->i", features @ one, factors) for one in self.coefficients]
+        return np.asarray((rows.F @ self.common.reference)[:, None] + np.stack(parts, axis=1))
+
+
+def _factors(common: CommonFit, rows: ListRows, unit: float) -> tuple[Floats, Floats]:
+    """The factors of the products: (n, 1 + r), which fade away from the data, and (n, 1 + M)."""
+    most = max(1, MOST_PRODUCTS // (1 + rows.F.shape[1]) - 1)
+    inputs = np.clip(rows.inputs.Z[:, :most], -FARTHEST, FARTHEST)
+    return faded(rows.inputs, inputs), np.column_stack([np.full(len(rows), unit), rows.F - common.origin])

@@ -161,7 +161,7 @@ class RegionRow:
     ``share`` is the fraction of rows in the region, ``mean_weight`` its mean weight over all rows, ``loss`` its mean
     squared error in the region. The runner-up is the best other expert in the region, and ``advantage`` its mean
     squared error less ``loss``. ``description`` gives the region as ranges of columns, from a decision tree of depth
-    3.
+    3. An expert "leads" where its weight is the largest; whether it also ``wins`` there is a matter of losses.
     """
 
     expert: str
@@ -172,6 +172,14 @@ class RegionRow:
     runner_up_loss: Interval
     advantage: Interval
     description: str
+
+    @property
+    def wins(self) -> str:
+        """Whether its held-out loss is below the runner-up's where it leads: "yes", "no", or "not shown".
+
+        By the 95 % interval of the advantage. "no" is a warning: the leader loses.
+        """
+        return "yes" if self.advantage.low > 0.0 else "no" if self.advantage.high < 0.0 else "not shown"
 
 
 @dataclass(frozen=True)
@@ -189,12 +197,12 @@ class RegionTable:
 
     def __str__(self) -> str:
         width = max(len(row.expert) for row in self.rows)
-        lines = [f"{'expert':<{width}}  leads  weight  loss there  runner-up's  region"]
+        lines = [f"{'expert':<{width}}  leads  weight  loss there  runner-up's  wins there  region"]
         for row in self.rows:
             losses = f"{_short(row.loss.value):>10}  {_short(row.runner_up_loss.value):>11}"
-            lines.append(
-                f"{row.expert:<{width}}  {row.share:>5.0%}  {row.mean_weight:>6.2f}  {losses}  {row.description}"
-            )
+            numbers = f"{row.share:>5.0%}  {row.mean_weight:>6.2f}  {losses}"
+            wins = row.wins if row.share else "-"
+            lines.append(f"{row.expert:<{width}}  {numbers}  {wins:<10}  {row.description}")
         return "\n".join([*lines, f"the regions in words name the leading expert of {self.fidelity:.0%} of the rows"])
 
 

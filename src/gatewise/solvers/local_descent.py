@@ -38,9 +38,17 @@ def descend_from(starts: Floats, features: Floats, y: Floats, F: Floats, radius:
 
     features (n, p), y (n,), F (n, M); the error of theta is n^-1 sum_i (y_i - sum_m g_m(features_i; theta) F_im)^2.
     """
+    unit = _unit(y, F)
     with threadpool_limits(1, "blas"):  # the searches' matrices are tiny: more threads only wait for each other
-        found = [descend(start, features, y, F, radius) for start in starts]
-    return _summary(np.array([theta for theta, _ in found]), np.array([mse for _, mse in found]), float(y.var()))
+        found = [descend(start, features, y / unit, F / unit, radius) for start in starts]
+    mses = np.square(unit) * np.array([mse for _, mse in found])
+    return _summary(np.array([theta for theta, _ in found]), mses, float(y.var()))
+
+
+def _unit(y: Floats, F: Floats) -> float:
+    """A power of two near the size of the residuals of the mean expert: the search stops by absolute tolerances."""
+    size = float(np.sqrt(np.mean((y - F.mean(axis=1)) ** 2) + np.mean((F - F.mean(axis=1, keepdims=True)) ** 2)))
+    return float(2.0 ** np.round(np.log2(size))) if 0.0 < size < np.inf else 1.0
 
 
 def mse_and_grad(theta: Floats, features: Floats, y: Floats, F: Floats) -> tuple[float, Floats]:

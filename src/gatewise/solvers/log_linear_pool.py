@@ -1,7 +1,6 @@
 """The log-linear pool: class probabilities from a weighted sum of the experts' log probabilities."""
 
 import numpy as np
-from scipy.special import logsumexp
 
 from gatewise.arrays import Floats, Indices
 
@@ -18,7 +17,8 @@ def pool_log_probabilities(logs: Floats, theta: Floats) -> Floats:
     """
     M = logs.shape[1]
     scores = np.einsum("m,imc->ic", theta[:M], logs) + theta[M:]
-    return np.asarray(scores - logsumexp(scores, axis=1, keepdims=True))
+    scores -= scores.max(axis=1, keepdims=True)
+    return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
 
 def log_linear_pool(logs: Floats, outcome: Indices, sample_weight: Floats, start: Floats, spread: float) -> Floats:

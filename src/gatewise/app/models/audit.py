@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from sklearn.neighbors import KNeighborsRegressor
@@ -106,7 +106,7 @@ def _check_estimator(model: Any) -> list[Any]:
         return [model.tree_]
     if isinstance(model, BaseForest) and "estimators_" in held:
         _refuse_unless(all(tree.n_features_in_ == model.n_features_in_ for tree in model.estimators_))
-    if isinstance(model, HistGradientBoostingRegressor) and "_predictors" in held:
+    if isinstance(model, HistGradientBoostingRegressor | HistGradientBoostingClassifier) and "_predictors" in held:
         return _check_boosting(model)
     if isinstance(model, KNeighborsRegressor) and "_tree" in held:
         _rebuild_neighbours(model)

@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from gatewise.app.models.class_method_scores import compare_classes
+from gatewise.app.models.default_classifiers import make_classifiers
 from gatewise.app.models.default_pool import make_experts
 from gatewise.app.models.gate_names import choose_gates
-from gatewise.app.models.method_scores import compare, MethodScore
+from gatewise.app.models.method_scores import compare
 from gatewise.app.models.model_file import SavedModel, versions
 from gatewise.app.models.pool_file import PoolChoice, read_pool
 from gatewise.app.models.tables import row_keys, TrainingTable
-from gatewise.arrays import Floats
-from gatewise.estimators import MoERegressor
+from gatewise.estimators import MoEClassifier, MoERegressor
 from gatewise.router.facts import plain_values
 
 LEAST_ROWS = 5  # of a trial, to fit and to test
@@ -29,7 +31,7 @@ class Trial:
     n_train: int
     n_test: int
     best_single: str
-    scores: tuple[MethodScore, ...]
+    scores: tuple[Any, ...]  # of `MethodScore`, or of `ClassMethodScore` for classes
 
     def record(self) -> dict[str, Any]:
         """The trial as a mapping, each gain as one of value, low and high."""
@@ -58,12 +60,17 @@ def fit_and_score(
 
 def build(
     table: TrainingTable, pool: Path | None, gates: Sequence[str] | None, seed: int, jobs: int | None
-) -> MoERegressor:
-    """An unfitted model for the columns of a table.
+) -> MoERegressor | MoEClassifier:
+    """An unfitted model for the columns of a table: a classifier where its responses are labels.
 
     ``pool`` is a TOML file of experts, None for the default pool. ``gates`` are names of gates; without any, those
     that the pool file names are taken, and "auto" if it names none.
     """
+    if is_labels(table.y):
+        if pool is not None:
+            raise ValueError("pool: a pool file names regressors; a target of classes is fitted by the default pool")
+        experts = make_classifiers(table.X)
+        return MoEClassifier(experts, gates=choose_gates(gates or ()), n_jobs=jobs, random_state=seed)
     chosen = PoolChoice(make_experts(table.X)) if pool is None else read_pool(pool, table.X)
     return MoERegressor(chosen.experts, gates=choose_gates(gates or chosen.gates), n_jobs=jobs, random_state=seed)
 
@@ -82,8 +89,27 @@ def run_trial(model: Any, table: TrainingTable, share: float, seed: int) -> Tria
     return score(fitted, table.X.iloc[test].reset_index(drop=True), table.y[test], len(train))
 
 
-def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
+def is_labels(y: NDArray[Any]) -> bool:
+    """Whether responses are labels."""
+    return y.dtype.kind in "UO"
+
+
+def score_classes(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:
+    """The scores of a classifier on rows that it has not seen; rows of a class that it does not know are left out."""
+    known = np.isin(y, model.classes_)
+    if not known.any():
+        raise ValueError("no row held back has a class of the other rows; hold back more with --test")
+    X, outcome = X.loc[known].reset_index(drop=True), np.searchsorted(model.classes_, y[known])
+    P, names = model.expert_probabilities(X), [str(name) for name in model.get_feature_names_out()]
+    stack = np.einsum("m,imc->ic", model.stack_weights_, P)
+    scores = compare_classes(outcome, model.predict_proba(X), stack, P, names)
+    return Trial(n_train, len(outcome), best_single(model), scores)
+
+
+def score(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:
     """The errors of a model on rows that it has not seen; ``n_train`` is the number of rows that it was fitted to."""
+    if is_labels(y):
+        return score_classes(model, X, y, n_train)
     F = model.transform(X)
     names = [str(name) for name in model.get_feature_names_out()]
     scores = compare(y, model.predict(X), F @ model.stack_weights_, F, names)
@@ -91,7 +117,9 @@ def score(model: Any, X: Any, y: Floats, n_train: int) -> Trial:
 
 
 def best_single(model: Any) -> str:
-    """The name of the expert with the smallest out-of-fold mean squared error."""
+    """The name of the expert with the smallest out-of-fold mean squared error, or log loss."""
+    if isinstance(model, MoEClassifier):
+        return str(min(model.get_feature_names_out(), key=lambda name: model.held_out_scores_[name].log_loss))
     y, F = model.out_of_fold_.y, model.out_of_fold_.F
     return str(model.get_feature_names_out()[((y[:, None] - F) ** 2).mean(axis=0).argmin()])
 

@@ -5,7 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gatewise.app.models.table_files import ReadTable
-from gatewise.app.models.tables import check_columns, column_kind, column_roles, responses
+from gatewise.app.models.tables import check_columns, column_kind, column_roles, labels, responses
+from gatewise.app.models.tasks import find_task
 
 EXAMPLES = 3
 
@@ -42,13 +43,16 @@ def look_at(
     key: str | None = None,
     keep: Iterable[str] = (),
 ) -> TableView:
-    """What a fit would make of a table; a target that holds no numbers is an error, as it would be in a fit."""
+    """What a fit would make of a table; a target that cannot be learned is an error, as it would be in a fit."""
     frame, dropped = table.frame, list(drop)
     roles = dict.fromkeys(dropped, "left out")
     if key is not None:
         roles[key] = "key"
     if target is not None:
-        responses(frame, target)
+        if find_task(frame, target)[0] == "regression":
+            responses(frame, target)
+        else:
+            labels(frame, target)
         roles[target] = "target"
     check_columns(frame, roles, "the columns named")
     columns, notes = column_roles(frame.drop(columns=list(roles)), keep)

@@ -20,7 +20,7 @@ from gatewise.app.models.audit import check_contents, check_sizes, untrusted_typ
 from gatewise.app.models.gate_names import register_added_gates
 from gatewise.app.models.tables import ColumnKind
 from gatewise.app.models.trusted_types import BOOSTERS, trusted_types
-from gatewise.estimators import MoERegressor
+from gatewise.estimators import MoEClassifier, MoERegressor
 
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 ENDINGS = (".skops",)
@@ -34,7 +34,7 @@ MOST_JOBS = 1024
 class SavedModel:
     """A fitted model and what is needed to use it: the target, the columns, the keys of its rows, the fit's facts."""
 
-    model: MoERegressor
+    model: Any  # a fitted MoERegressor or MoEClassifier
     target: str
     columns: tuple[ColumnKind, ...]
     rows: NDArray[np.uint64]  # (n,): `row_keys` of the rows of the fit
@@ -143,7 +143,7 @@ def _check_versions(path: Path, stamp: Mapping[str, Any]) -> None:
 
 
 def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
-    if not isinstance(model, MoERegressor):
+    if not isinstance(model, MoERegressor | MoEClassifier):
         raise TypeError(f"it holds a {type(model).__name__}")
     if model.n_jobs is not None and not -1 <= int(model.n_jobs) <= MOST_JOBS:
         raise ValueError(f"it asks for {model.n_jobs} processes")

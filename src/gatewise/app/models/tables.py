@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from gatewise.app.models.cell_values import date_form, days, strange_numbers, truth_words, word_numbers
 from gatewise.app.models.identifiers import identifier
-from gatewise.arrays import Floats
+from gatewise.arrays import Booleans, Floats
 
 Kind = Literal["number", "text", "date"]
 KINDS = ("number", "text", "date")
 TRUTH = "yes or no"
 LEAST_ROWS = 20
+MOST_CLASSES = 100
 NEARLY_ALL = 0.9  # of a column's values: so many numbers, and the rest is worth a note
 
 
@@ -30,10 +31,13 @@ class ColumnKind:
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
-    """What a model is fitted to: a data frame of numbers and text, responses (n,), and notes on what was left out."""
+    """What a model is fitted to: a data frame of numbers and text, responses (n,), and notes on what was left out.
+
+    The responses are numbers, or text where they are classes.
+    """
 
     X: Any
-    y: Floats
+    y: NDArray[Any]
     columns: tuple[ColumnKind, ...]
     target: str
     notes: tuple[str, ...] = ()
@@ -41,9 +45,14 @@ class TrainingTable:
 
 
 def training_table(
-    frame: Any, target: str, drop: Iterable[str] = (), key: str | None = None, keep: Iterable[str] = ()
+    frame: Any,
+    target: str,
+    drop: Iterable[str] = (),
+    key: str | None = None,
+    keep: Iterable[str] = (),
+    classes: bool = False,
 ) -> TrainingTable:
-    """Inputs and responses for a fit.
+    """Inputs and responses for a fit; with ``classes`` the responses are labels.
 
     Left out are rows without a response, columns without a name, those to ``drop``, the ``key`` of the rows, and
     columns that look like identifiers, unless they are to be kept.
@@ -54,11 +63,10 @@ def training_table(
     """
     for names, role in (([target], "target"), (drop, "drop"), ([key] if key else [], "key"), (keep, "keep")):
         check_columns(frame, names, role)
-    y = responses(frame, target)
-    known = np.isfinite(y)
+    y, known = labels(frame, target) if classes else numbers(frame, target)
     if known.sum() < LEAST_ROWS:
         raise ValueError(f"a fit needs at least {LEAST_ROWS} rows with a value of {target!r}, not {int(known.sum())}")
-    if y[known].min() == y[known].max():
+    if not classes and y[known].min() == y[known].max():
         raise ValueError(f"target {target!r} is {y[known][0]:g} in every row: there is nothing to learn")
     columns, notes = column_roles(frame.drop(columns=[target, *drop, *([key] if key else [])]), keep)
     if not known.all():
@@ -85,6 +93,28 @@ def column_roles(inputs: Any, keep: Iterable[str] = ()) -> tuple[tuple[ColumnKin
         if remark:
             notes.append(f"column {name!r}: {remark}")
     return tuple(columns), notes
+
+
+def numbers(frame: Any, target: str) -> tuple[Floats, Booleans]:
+    """The target's values as numbers (n,), and where there is one."""
+    y = responses(frame, target)
+    return y, np.isfinite(y)
+
+
+def labels(frame: Any, target: str) -> tuple[NDArray[Any], Booleans]:
+    """The target's values as text (n,), a whole number without decimals, and where there is one."""
+    check_columns(frame, [target], "target")
+    known = frame[target].notna().to_numpy(dtype=bool)
+    text = _as_text(frame[target], ColumnKind(target, "text"), ".")
+    found = np.array([value.strip() if there else "" for value, there in zip(text, known, strict=True)])
+    classes = np.unique(found[known])
+    if len(classes) == 1:
+        raise ValueError(f"target {target!r} is {classes[0]!r} in every row: there is nothing to learn")
+    if len(classes) > MOST_CLASSES:
+        raise ValueError(
+            f"target {target!r} has {len(classes)} different values, and at most {MOST_CLASSES} classes are taken"
+        )
+    return found, known
 
 
 def responses(frame: Any, target: str) -> Floats:

@@ -7,14 +7,19 @@ own classes are listed as objects, so that the list follows them when they move 
 from gatewise import losses
 from gatewise.aggregation.fixed_share import SwitchingState
 from gatewise.app.models.gate_names import gate_classes
-from gatewise.estimators import MoERegressor, ScoreRouter
+from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 from gatewise.experts import ColumnExpert
+from gatewise.experts.class_expert import ClassExpert
+from gatewise.experts.pool import Pool
 from gatewise.gates import inputs
 from gatewise.geometry import Alignment, ExpertReport, Interval, Specialization
 from gatewise.geometry.coadaptation import HistoryStep
 from gatewise.kernels import Trees
 from gatewise.router import (
     candidates,
+    class_rows,
+    class_scores,
+    class_stacks,
     fitted_router,
     learning,
     members,
@@ -77,8 +82,11 @@ _ARRAYS = [
     "object_",
 ]
 _GATEWISE: tuple[type, ...] = (
+    MoEClassifier,
     MoERegressor,
+    ClassExpert,
     ColumnExpert,
+    Pool,
     inputs.GateInputs,
     inputs.LevelColumn,
     inputs.NumberColumn,
@@ -88,11 +96,16 @@ _GATEWISE: tuple[type, ...] = (
     Interval,
     Specialization,
     candidates.Candidate,
+    class_rows.ClassOutOfFold,
+    class_rows.ProbabilityFloor,
+    class_scores.ClassScores,
+    class_stacks.ClassStacks,
     members.FittedList,
     fitted_router.ForecastGuard,
     members.CommonFit,
     members.PlainMembers,
     members.SoftmaxMembers,
+    tree_members.ProductMembers,
     tree_members.SharedLearners,
     tree_members.TreeGates,
     Trees,
@@ -104,6 +117,7 @@ _GATEWISE: tuple[type, ...] = (
     losses.StudentT,
     fitted_router.FittedRouter,
     fitted_router.OutOfFold,
+    fitted_router.RowView,
     fitted_router.PredictionScale,
     learning.Mixing,
     settings.MoESettings,
@@ -131,19 +145,29 @@ _GATEWISE: tuple[type, ...] = (
     score_list.FittedScores,
     text_columns.TextColumn,
 )
-_LOSSES = ["HalfSquaredError", "AbsoluteError", "PinballLoss", "HalfPoissonLoss", "HalfGammaLoss"]
+_LOSSES = [
+    "HalfSquaredError",
+    "AbsoluteError",
+    "PinballLoss",
+    "HalfPoissonLoss",
+    "HalfGammaLoss",
+    "HalfBinomialLoss",
+    "HalfMultinomialLoss",
+]
 _SKLEARN = [
     *(f"_loss.loss.{loss}" for loss in _LOSSES),
     *(f"_loss._loss.Cy{loss}" for loss in _LOSSES),
-    *(f"_loss.link.{name}" for name in ("IdentityLink", "LogLink", "Interval")),
+    *(f"_loss.link.{name}" for name in ("IdentityLink", "LogLink", "LogitLink", "MultinomialLogit", "Interval")),
     *(f"metrics._dist_metrics.{name}Distance64" for name in ("Chebyshev", "Euclidean", "Manhattan", "Minkowski")),
     *[
         "compose._column_transformer.ColumnTransformer",
         "compose._target.TransformedTargetRegressor",
         "dummy.DummyRegressor",
         "ensemble._forest.ExtraTreesRegressor",
+        "ensemble._forest.RandomForestClassifier",
         "ensemble._forest.RandomForestRegressor",
         "ensemble._hist_gradient_boosting.binning._BinMapper",
+        "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingRegressor",
         "ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "impute._base.MissingIndicator",
@@ -152,8 +176,10 @@ _SKLEARN = [
         "linear_model._coordinate_descent.ElasticNet",
         "linear_model._coordinate_descent.Lasso",
         "linear_model._huber.HuberRegressor",
+        "linear_model._logistic.LogisticRegression",
         "linear_model._ridge.Ridge",
         "linear_model._ridge.RidgeCV",
+        "naive_bayes.GaussianNB",
         "neighbors._ball_tree.BallTree",
         "neighbors._kd_tree.KDTree",
         "neighbors._regression.KNeighborsRegressor",
@@ -162,7 +188,9 @@ _SKLEARN = [
         "preprocessing._encoders.OneHotEncoder",
         "preprocessing._encoders.OrdinalEncoder",
         "preprocessing._function_transformer.FunctionTransformer",
+        "preprocessing._label.LabelEncoder",
         "svm._classes.SVR",
+        "tree._classes.DecisionTreeClassifier",
         "tree._classes.DecisionTreeRegressor",
         "tree._classes.ExtraTreeRegressor",
         "tree._tree.Tree",

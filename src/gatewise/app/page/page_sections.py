@@ -218,21 +218,21 @@ def how_many(findings: Findings) -> Html:
     """The section "How many experts to activate?": the squared error when each row keeps its K largest weights."""
     if findings.activation is None:
         return element("p", "There is one expert only.", class_="answer")
-    enough = next(one for one in findings.active if one.excess.low <= 0.01)
-    k, k_high = findings.activation.k, findings.activation.k_high
-    upto = f"{k}" if k == k_high else f"{k} to {k_high}"
+    enough = next((one for one in findings.active if one.excess.high <= 0.01), findings.active[-1])
+    k_low, k = findings.activation.k_low, findings.activation.k
+    upto = f"{k}" if k == k_low else f"{k_low} to {k}"
     return join(
         element(
             "p",
-            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: no squared error of "
-            f"more than 1{NBSP}% above that of the full gate is shown, by its 95{NBSP}% interval.",
+            f"{enough.k} {'expert is' if enough.k == 1 else 'experts are'} enough for a row: the squared error is at "
+            f"most 1{NBSP}% above that of the full gate, by the upper end of its 95{NBSP}% interval.",
             class_="answer",
         ),
         element(
             "p",
             "Each row keeps its largest weights, scaled to sum one. Measured another way, by the best fixed mixtures "
-            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: that a "
-            f"further one saves 1{NBSP}% or more is not shown.",
+            f"within the region of each leading expert, {upto} {'is' if upto == '1' else 'are'} enough: beyond the "
+            f"larger number a further one is shown to save less than 1{NBSP}%, beyond the smaller no gain is shown.",
         ),
         beside(
             table(

@@ -3,6 +3,7 @@
 from gatewise.paper.verify import (
     check_aggregation,
     check_approximation,
+    check_classes,
     check_entropy,
     check_geometry,
     check_kernels,
@@ -20,6 +21,7 @@ CHECKS: tuple[Check, ...] = (
     *check_approximation.CHECKS,
     *check_entropy.CHECKS,
     *check_aggregation.CHECKS,
+    *check_classes.CHECKS,
     *check_oracle.CHECKS,
     *check_projection.CHECKS,
     *check_routing.CHECKS,

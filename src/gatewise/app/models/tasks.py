@@ -1,0 +1,53 @@
+"""Whether a target asks for numbers or for classes."""
+
+from typing import Any, Literal
+
+import numpy as np
+
+from gatewise.app.models.cell_values import strange_numbers, word_numbers
+from gatewise.app.models.tables import check_columns
+
+Task = Literal["regression", "classification"]
+TASKS: tuple[Task, ...] = ("regression", "classification")
+FEW = 5  # different whole numbers, at most: such a target is taken for classes
+SLIPS = 0.1  # of the values: if fewer are no numbers, the target is a number with slips
+MANY_ROWS = 20  # for each of them, on average
+
+
+def find_task(frame: Any, target: str) -> tuple[Task, str]:
+    """What a target asks for, and a note where that was guessed from few whole numbers.
+
+    Text, and true and false, are classes; numbers are responses, unless they are few different whole ones.
+
+    >>> import pandas as pd
+    >>> find_task(pd.DataFrame({"y": ["a", "b"]}), "y")
+    ('classification', '')
+    >>> find_task(pd.DataFrame({"y": [0.5, 2.0]}), "y")
+    ('regression', '')
+    """
+    check_columns(frame, [target], "target")
+    values = frame[target].dropna()
+    if values.dtype.kind == "b":
+        return "classification", ""
+    if values.dtype.kind == "O":
+        found = word_numbers(values, frame.attrs.get("decimal", "."))
+        if found is None:  # numbers with some slips among them are not meant as classes
+            slips = strange_numbers(values, frame.attrs.get("decimal", "."))
+            return ("regression" if 0 < len(slips) <= SLIPS * len(values) else "classification"), ""
+        values = found.values.dropna()
+    if values.dtype.kind not in "iuf":
+        return "regression", ""
+    numbers = values.to_numpy(dtype=np.float64)
+    different = np.unique(numbers[np.isfinite(numbers)])
+    if len(different) > FEW or (different % 1 != 0).any() or len(numbers) < MANY_ROWS * len(different):
+        return "regression", ""
+    note = f"target {target!r} has {len(different)} different whole numbers and is taken for classes"
+    return "classification", f"{note}; --task regression takes it for a number"
+
+
+def checked_task(task: str) -> Task:
+    """A task by its name, or an error."""
+    for known in TASKS:
+        if task == known:
+            return known
+    raise ValueError(f"task must be one of {', '.join(TASKS)}, not {task!r}")
