@@ -17,7 +17,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import as_floats, Floats, Indices
 from gatewise.experts.protocol import can_predict, Expert
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
@@ -228,7 +228,7 @@ def expert_predictions(
     with Noting(f"raised by {label}"):
         answer = ask(X)
     try:
-        predictions = np.asarray(answer, dtype=np.float64)
+        predictions = as_floats(answer, "its answer")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{label} must return numbers: {error}") from error
     n = _n_rows(X)

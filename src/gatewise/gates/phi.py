@@ -30,7 +30,7 @@ class PhiRegularity(NamedTuple):
 
     @property
     def bounded(self) -> bool:
-        """Whether phi is a regular score transformation by `lem:supp-relative-derivative`."""
+        """Whether phi is a regular score transformation by ``lem:supp-relative-derivative``."""
         return bool(np.isfinite(self.relative_derivative))
 
 
