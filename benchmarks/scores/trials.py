@@ -76,7 +76,7 @@ def named_pools(names: Sequence[str]) -> dict[str, list[int]]:
     def of(test: Callable[[str], bool]) -> list[int]:
         return [m for m, name in enumerate(names) if test(name)]
 
-    small = ("7B", "7b", "8B", "6B", "6b", "13b", "mini")
+    small = ("7B", "7b", "8B", "6B", "6b", "13b", "Phi")
     pools = {
         "without the strongest": of(lambda name: "gemini-1.5-pro" not in name),
         "without both gemini": of(lambda name: "gemini" not in name),
@@ -166,7 +166,7 @@ def bandit_trial(
     out = {}
     for name, near in (("near the border", True), ("uniform", False)):
         rng, gained = np.random.default_rng(seed), 0.0
-        state = bandit.OnlineState(np.full(all_values.shape[1], -np.log(all_values.shape[1])), 0)
+        state = bandit.begin(np.ones(all_values.shape[1]), 0)
         for start in range(0, len(stream), 50):
             part = np.arange(start, start + 50)
             gate = votes(np.exp(state.log_weights), picked[:, part], len(routes.names))
@@ -175,6 +175,6 @@ def bandit_trial(
             scores = right[part, asked]
             gained += float(scores.sum())
             values = bandit.estimated_values(forecasts[part], asked, scores, chances)
-            state = bandit.update_weights(state, candidate_values(picked[:, part], values), 1.0)
+            state = bandit.update_weights(state, candidate_values(picked[:, part], values))
         out[name] = best - gained / len(stream)
     return out

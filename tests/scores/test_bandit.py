@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gatewise.scores.bandit import draw_models, estimated_values, exploration_chances, OnlineState, update_weights
+from gatewise.scores.bandit import begin, draw_models, estimated_values, exploration_chances, update_weights
 
 
 def test_chances_lie_on_the_simplex_and_explore_near_the_border():
@@ -29,8 +29,16 @@ def test_estimated_values_are_unbiased():
 
 
 def test_the_better_candidate_takes_the_weight():
-    state = OnlineState(np.log([0.5, 0.5]), 0)
+    state = begin(np.array([0.5, 0.5]), 0)
     for _ in range(50):
-        state = update_weights(state, np.tile([0.0, 1.0], (20, 1)), 1.0)
+        state = update_weights(state, np.tile([0.0, 1.0], (20, 1)))
     assert np.exp(state.log_weights[1]) > 0.99
     assert state.n_seen == 1000
+
+
+def test_one_huge_estimate_does_not_decide():
+    state = update_weights(begin(np.array([0.5, 0.5]), 0), np.array([[1000.0, 0.0]]))
+    assert 0.5 < np.exp(state.log_weights[0]) < 0.95
+    for _ in range(3000):
+        state = update_weights(state, np.array([[0.0, 1.0]]))
+    assert np.exp(state.log_weights[1]) > 0.5

@@ -109,7 +109,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         self.verdict_, self.routability_ = learned.verdict, learned.routability
         self.calibration_ = learned.calibration
         self.regions_, self.category_rows_ = learned.regions, learned.categories
-        self.online_ = bandit.OnlineState(np.log(np.maximum(learned.routes.weights.weights[0], 1e-12)), n)
+        self.online_ = bandit.begin(learned.routes.weights.weights[0], n)
         self.n_features_in_ = len(reader.names)
         return self
 
@@ -235,8 +235,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         seen = as_vector(scores, "scores", n)
         forecasts = self.routes_.expected_scores(queries)
         values = bandit.estimated_values(forecasts, asked, seen, probability)
-        reach = float(np.ptp(self.routes_.held_out.scores))
-        self.online_ = bandit.update_weights(self.online_, candidate_values(self._picked(queries), values), reach)
+        self.online_ = bandit.update_weights(self.online_, candidate_values(self._picked(queries), values))
         self.routes_ = self.routes_.reweighed(np.exp(self.online_.log_weights))
         return self
 

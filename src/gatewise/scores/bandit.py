@@ -18,14 +18,36 @@ from gatewise.arrays import Floats, Indices
 from gatewise.losses import ScoreLoss
 
 LEAST_EXPLORATION = 0.2  # of the mean: what remains of it far from every border
+LEAST_WEIGHT = 1e-6  # a candidate that had less in the fit starts with this
 CONTENDER = 0.01  # votes: models with more are explored
 
 
 class OnlineState(NamedTuple):
-    """Normalised log weights (S,) of the candidates and the number of scores seen, those of the fit included."""
+    """Where the aggregation stands: log prior weights and sums of estimated values, (S,), and what sets the rate.
 
-    log_weights: Floats
+    ``variation`` is the sum over scores of the variance of the candidates' values under the weights then, ``largest``
+    the largest deviation of a value from the mean, ``n_seen`` the number of scores, those of the fit included.
+    """
+
+    log_prior: Floats
+    sums: Floats
+    variation: float
+    largest: float
     n_seen: int
+
+    @property
+    def log_weights(self) -> Floats:
+        """log prior + rate * sums, normalised; rate = sqrt(log S / variation), at most 1 / largest."""
+        if self.variation == 0.0:
+            return normalise(self.log_prior)[0]
+        rate = min(float(np.sqrt(np.log(max(len(self.sums), 2)) / self.variation)), 1.0 / self.largest)
+        return normalise(self.log_prior + ScoreLoss(rate).log_density(self.sums))[0]
+
+
+def begin(weights: Floats, n_seen: int) -> OnlineState:
+    """The state before any score came back: weights (S,) of a fit to ``n_seen`` queries."""
+    log_prior = normalise(np.log(np.maximum(weights, LEAST_WEIGHT)))[0]
+    return OnlineState(log_prior, np.zeros(len(weights)), 0.0, 0.0, n_seen)
 
 
 class RouteDraw(NamedTuple):
@@ -75,13 +97,17 @@ def estimated_values(forecasts: Floats, models: Indices, scores: Floats, chances
     return out
 
 
-def update_weights(state: OnlineState, values: Floats, reach: float) -> OnlineState:
-    """The state after estimated values (n, S) of all candidates; ``reach`` is the range of the scores.
+def update_weights(state: OnlineState, values: Floats) -> OnlineState:
+    """The state after estimated values (n, S) of all candidates.
 
-    The rate is sqrt(8 log S / t) / reach with t the scores seen so far, so that regret grows like sqrt(t log S).
+    The rate falls as values vary: an estimate over a small chance is large, and moves no weight by itself.
     """
-    n, S = values.shape
-    seen = state.n_seen + n
-    rate = float(np.sqrt(8.0 * np.log(max(S, 2)) / max(seen, 1)) / (reach or 1.0))
-    log_weights = normalise(state.log_weights + ScoreLoss(rate).log_density(values.sum(axis=0)))[0]
-    return OnlineState(log_weights, seen)
+    weights = np.exp(state.log_weights)
+    deviation = values - (values @ weights)[:, None]
+    return OnlineState(
+        state.log_prior,
+        state.sums + values.sum(axis=0),
+        state.variation + float((deviation**2 @ weights).sum()),
+        max(state.largest, float(np.abs(deviation).max())),
+        state.n_seen + len(values),
+    )

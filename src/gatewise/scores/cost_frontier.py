@@ -11,6 +11,7 @@ from gatewise.scores.fitted_routes import HeldOutDecisions
 from gatewise.stats import Interval
 
 LEVEL = 0.9
+ALPHA = 0.05  # of the test that fits differ
 N_DRAWS = 500  # of the multiplier bootstrap behind the band
 
 
@@ -83,8 +84,9 @@ def measure_frontier(
 def mean_error(values: Floats, fold: Integers, n_queries: int | None = None) -> float:
     """The standard error of the mean of held-out values (n,) as a forecast of that over fresh queries.
 
-    Its square is s^2 / n, plus s^2 / n_queries for a finite number of them, plus what the means of the K folds, each
-    decided on by a fit of its own, vary beyond s^2 K / n: one fit will decide on fresh queries.
+    Its square is s^2 / n, plus s^2 / n_queries for a finite number of them. One fit will decide on fresh queries, so
+    what the means of the K folds, each decided on by a fit of its own, vary beyond s^2 K / n is added if it is more
+    than chance gives in 5 % of the cases (chi-squared, K - 1 degrees of freedom).
 
     >>> round(mean_error(np.tile([0.0, 1.0], 50), np.repeat(np.arange(5), 20)), 4)
     0.0503
@@ -92,7 +94,9 @@ def mean_error(values: Floats, fold: Integers, n_queries: int | None = None) -> 
     n, counts = len(values), np.bincount(fold)
     variance = float(values.var(ddof=1)) if n > 1 else float("inf")
     means = np.bincount(fold, weights=values) / counts
-    fits = max(0.0, float(means.var(ddof=1)) - variance * float(np.mean(1.0 / counts))) if len(counts) > 1 else 0.0
+    between, chance = float(means.var(ddof=1)), variance * float(np.mean(1.0 / counts))
+    differ = between * (len(counts) - 1) > chance * float(special.chdtri(len(counts) - 1, ALPHA))
+    fits = between - chance if differ else 0.0
     fresh = 0.0 if n_queries is None else 1.0 / n_queries
     return float(np.sqrt(variance * (1.0 / n + fresh) + fits))
 
