@@ -106,7 +106,7 @@ def of_pairs(rng: np.random.Generator, n_experts: int, correlation: float) -> di
     if n_experts == 2:
         return {"any pair": np.nan}  # both are always active
     found = coactivations([layer], np.zeros_like(one), documents(), 199, rng)[0].p_values
-    return {"any pair": float(found.min())}
+    return {"any pair": float(found.min()) if (found < 1.0).any() else np.nan}  # too rare to be tested
 
 
 TESTS: dict[str, Callable[[np.random.Generator, int, float], dict[str, float]]] = {

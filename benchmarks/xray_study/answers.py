@@ -43,7 +43,6 @@ def answers(model: torch.nn.Module, initial: torch.nn.Module, page: str | None =
             for null in ("chance", "router"):
                 found = trace.usage(classes, null, n_draws=DRAWS, initial=before)
                 asked[f"{name}, {null}"] = [_usage(layer) for layer in found.layers]
-        asked["coactivation"] = [_pairs(layer) for layer in trace.coactivation(token_class)]
         asked["ablation"] = _ablation(x)
         asked["redundant"] = _redundant(x)
         asked["gate regret"] = [
@@ -72,13 +71,6 @@ def _usage(layer: Any) -> dict[str, Any]:
         "tested": int(layer.tested.sum()),
         "beyond_initial": layer.beyond_initial,
     }
-
-
-def _pairs(layer: Any) -> dict[str, int]:
-    i, j = np.triu_indices(len(layer.p_values), 1)
-    found = layer.p_values[i, j] <= ALPHA
-    more = layer.together[i, j] > layer.expected[i, j]
-    return {"more": int((found & more).sum()), "less": int((found & ~more).sum()), "pairs": len(i)}
 
 
 def _ablation(x: Any) -> list[dict[str, Any]]:

@@ -10,7 +10,14 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
     sys.exit(f"gatewise: {error.name} is not installed; the command line needs: pip install 'gatewise[cli]'")
 
 import gatewise
-from gatewise.app import demo_command, model_commands, reproduce_commands, route_commands, verify_command
+from gatewise.app import (
+    demo_command,
+    model_commands,
+    reproduce_commands,
+    route_commands,
+    verify_command,
+    xray_command,
+)
 from gatewise.app.terminal import plain, say
 
 INTERRUPTED = 130
@@ -24,6 +31,7 @@ app = typer.Typer(
 app.add_typer(demo_command.app)
 app.add_typer(model_commands.app)
 app.add_typer(verify_command.app)
+app.add_typer(xray_command.app)
 app.add_typer(reproduce_commands.app, name="reproduce")
 app.add_typer(route_commands.app, name="route")
 

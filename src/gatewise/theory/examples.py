@@ -13,6 +13,7 @@ from scipy.special import expit, logsumexp, softmax
 
 from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_positive, Floats, within_floats
 
+MOST_PANELS = 100_000  # of a quadrature
 MOST_CENTERS = 4000  # more lines than these are told from these: their kernels overlap by far
 
 
@@ -210,10 +211,13 @@ def oscillation_gate_loss(n_experts: int, amplitude: float, frequency: float, bo
     """
     M, C = as_count(n_experts, "n_experts", low=3), as_positive(box, "box")
     precision = C * log(M)  # 1 / tau^2
-    omega = 2 * pi * as_non_negative(frequency, "frequency")
+    amplitude, omega = as_finite(amplitude, "amplitude"), 2 * pi * as_non_negative(frequency, "frequency")
+    panels = max(4.0, frequency, 0.5 * precision**0.5)
+    if panels > MOST_PANELS:
+        raise ValueError(f"frequency and box are too large for the quadrature: {panels:g} panels")
     c = (np.arange(min(M, MOST_CENTERS)) + 0.5) / min(M, MOST_CENTERS)
     level, tilt = amplitude * np.sin(omega * c) + c**2, amplitude * omega * np.cos(omega * c) + 2 * c
-    nodes, mass = _panels(0.0, 1.0, ceil(max(4.0, frequency, 0.5 * precision**0.5)))
+    nodes, mass = _panels(0.0, 1.0, ceil(panels))
     total = 0.0
     for x, w in zip(np.array_split(nodes, len(mass) // 24), np.array_split(mass, len(mass) // 24), strict=True):
         weights = softmax(-0.5 * precision * (x[:, None] - c) ** 2, axis=1)  # (24, M)

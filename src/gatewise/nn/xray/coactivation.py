@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gatewise.arrays import Booleans, Floats, Indices
-from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums, group_sums
+from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums
 from gatewise.nn.xray.layer_trace import LayerTrace
 
-FEWEST_TOGETHER = 20.0  # tokens that are expected to have a pair, for it to be tested
+FEWEST_TOGETHER = 2.0  # tokens of a document that are expected to have a pair, on average, for it to be tested
 STEPS = 200
 
 
@@ -102,26 +102,7 @@ def pair_scores(chosen: Booleans, classes: Indices, documents: Indices, k: int) 
     active = chosen.astype(np.float64)
     together = np.stack([_pairs(active[documents == g])[i, j] for g in range(n_documents)])
     wanted = class_sizes @ expected
-    loads = group_sums(active, documents, n_documents)
-    loads = loads - class_sizes.sum(axis=1, keepdims=True) * active.mean(axis=0)
-    scores = _beside(together - wanted, loads[:, i], loads[:, j])
-    return scores, together.sum(axis=0), wanted.sum(axis=0)
-
-
-def _beside(scores: Floats, a: Floats, b: Floats) -> Floats:
-    """Scores (G, P) less their least squares fit on the loads a and b (G, P) of the two experts.
-
-    A document that uses both experts more has more of the pair, but such documents move the expected number, too,
-    which is made of the same loads. The sums over documents stay, as those of a and b are zero.
-    """
-    aa, bb, ab = ((x * y).sum(axis=0) for x, y in ((a, a), (b, b), (a, b)))
-    sa, sb = (scores * a).sum(axis=0), (scores * b).sum(axis=0)
-    det = aa * bb - ab**2
-    safe = np.where(det > 1e-9 * aa * bb, det, np.inf)
-    freedom = np.sqrt(len(scores) / max(len(scores) - 3, 1))
-    left = scores - (sa * bb - sb * ab) / safe * a - (sb * aa - sa * ab) / safe * b
-    mean = scores.mean(axis=0)
-    return np.asarray(mean + (left - mean) * freedom)
+    return together - wanted, together.sum(axis=0), wanted.sum(axis=0)
 
 
 def _pairs(active: Floats) -> Floats:
@@ -129,7 +110,11 @@ def _pairs(active: Floats) -> Floats:
 
 
 def pair_p_values(scores: Floats, tested: Booleans, n_flips: int, rng: np.random.Generator) -> Floats:
-    """Two-sided p-values (P,) of sums of scores (G, P), adjusted for all that are tested by the largest statistic."""
+    """Two-sided p-values (P,) of sums of scores (G, P), adjusted for all that are tested by the largest statistic.
+
+    The test is conservative: the expected numbers are made of the same loads, so that the sum of the scores varies
+    less than the scores themselves say.
+    """
     p_values = np.ones(scores.shape[1])
     if not tested.any():
         return p_values
@@ -141,11 +126,10 @@ def pair_p_values(scores: Floats, tested: Booleans, n_flips: int, rng: np.random
     return p_values
 
 
-def testable(together: Floats, expected: Floats, scores: Floats) -> Booleans:
-    """Which pairs (P,) are frequent enough, expected or found, and vary in enough documents."""
-    return np.asarray(
-        (np.maximum(together, expected) >= FEWEST_TOGETHER) & ((scores != 0).sum(axis=0) >= FEWEST_TESTED)
-    )
+def testable(expected: Floats, scores: Floats) -> Booleans:
+    """Which pairs (P,) are expected often enough for sums by document, and vary in enough documents."""
+    often = expected >= FEWEST_TOGETHER * len(scores)
+    return np.asarray(often & ((scores != 0).sum(axis=0) >= FEWEST_TESTED))
 
 
 def coactivations(
@@ -159,7 +143,7 @@ def coactivations(
             raise ValueError(f"{layer.name} must have two active experts a token or more, not {k}, for pairs of them")
         parts.append(pair_scores(layer.chosen, classes, documents, k))
     scores = np.hstack([part[0] for part in parts])
-    tested = np.concatenate([testable(together, expected, score) for score, together, expected in parts])
+    tested = np.concatenate([testable(expected, score) for score, _, expected in parts])
     ends = np.cumsum([part[0].shape[1] for part in parts])[:-1]
     p_values = np.split(pair_p_values(scores, tested, n_flips, rng), ends)
     n = len(documents)

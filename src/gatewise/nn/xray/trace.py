@@ -105,7 +105,7 @@ class Trace:
         """Which experts are active together, against sets of K with the same loads within each class of tokens.
 
         Without ``classes`` (n,) all tokens are one class. Deviations are summed by document, and their signs are
-        flipped; p-values are two-sided and adjusted for all pairs of all layers.
+        flipped; p-values are two-sided and adjusted for all pairs of all layers. The test is conservative.
         """
         codes = np.zeros_like(self.ids) if classes is None else np.unique(classes, return_inverse=True)[1]
         found = coactivations(self.layers, codes, self.units, n_flips, np.random.default_rng(seed))

@@ -27,14 +27,15 @@ LIMITS = (
     "model would have developed with another router in training.",
     "Only the classes that were given are asked about: an expert may know something that none of them names.",
     "Random routers share the hidden states of the trained model. Training shapes these states for the router that "
-    "is there: also a router that never learned can carry more than random ones. 'Learned' is said of the two "
-    "together.",
+    "is there: a router that never learned can carry more than random ones, too. 'Learned' is said of both together.",
     "All figures are of the documents that were given, and hold for documents of their kind.",
 )
 CLASSES = {"learned": "learned", "redundant": "redundant", "no more than a random router": "random"}
 
 
-def page(trace: Trace, words: Sequence[str] | None = None, title: str = "X-ray of a mixture of experts") -> str:
+def page(
+    trace: Trace, words: Sequence[str] | None = None, title: str = "Gatewise X-ray of a mixture of experts"
+) -> str:
     """The page as HTML; ``words`` has the text of every token id, for the examples."""
     parts = [
         f"<h1>{escape(title)}</h1>",
