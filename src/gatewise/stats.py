@@ -70,7 +70,8 @@ def mean_interval(values: Floats, level: float = 0.95) -> Interval:
     >>> [round(number, 3) for number in mean_interval(np.array([0.0, 2.0]))]
     [1.0, -11.706, 13.706]
     """
-    level = as_between(level, "level")
+    if not (isinstance(level, float) and 0.0 < level < 1.0):
+        level = as_between(level, "level")
     if len(values) < 2:
         return Interval(float(values.mean()) if len(values) else np.nan, -np.inf, np.inf)
     return student_interval(*mean_and_error(values), len(values) - 1, level)

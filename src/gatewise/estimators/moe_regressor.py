@@ -11,13 +11,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_count, as_rng, check_readout, Floats
+from gatewise.arrays import as_count, check_readout, Floats
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
     checked_rows,
     checked_sample,
     chosen_gates,
+    drawn_seed,
     expert_params,
     make_splits,
     metadata,
@@ -222,7 +223,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         experts, shared = checked_experts(self.experts, self.shared)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = self._settings()
-        seed = int(as_rng(self.random_state).integers(2**31))
+        seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         unit_weight = float(weight.mean())
         inputs = GateInputs.fit(X, settings.n_components, settings.fade)

@@ -11,7 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from gatewise.arrays import as_vector, Floats, refuse_lossy
+from gatewise.arrays import as_rng, as_vector, Floats, refuse_lossy
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import table_columns
@@ -58,7 +58,7 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         rows = X
     else:
-        if isinstance(X, np.ndarray) and X.dtype.kind != "c":  # scikit-learn has its own words for complex numbers
+        if isinstance(X, np.ndarray) and not _is_plain(X) and X.dtype.kind != "c":  # scikit-learn words that itself
             refuse_lossy(X, "X")
         rows = validate_data(
             model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
@@ -121,9 +121,22 @@ def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) ->
     return weight
 
 
+def drawn_seed(random_state: Any) -> int:
+    """A seed that follows from a random state, as `as_rng` takes it."""
+    plain = random_state is None or (isinstance(random_state, int) and random_state >= 0)
+    return int((np.random.default_rng(random_state) if plain else as_rng(random_state)).integers(2**31))
+
+
+def _is_plain(values: Any) -> bool:
+    """Whether these are floats that nothing can be lost of."""
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    return bool(kind == "f") and not isinstance(values, np.ma.MaskedArray)
+
+
 def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
     """y as an array that holds numbers, or an error that names the first value that is none."""
-    refuse_lossy(y, "y")
+    if not _is_plain(y):
+        refuse_lossy(y, "y")
     target = np.asarray(y)
     if target.dtype.kind in "OUS":
         for row, value in enumerate(target.ravel()):

@@ -227,8 +227,9 @@ def expert_predictions(
     ask: Any = getattr(expert, "predict", expert)
     with Noting(f"raised by {label}"):
         answer = ask(X)
+    plain = type(answer) is np.ndarray and answer.dtype == np.float64
     try:
-        predictions = as_floats(answer, "its answer")
+        predictions: Floats = answer if plain else as_floats(answer, "its answer")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{label} must return numbers: {error}") from error
     n = _n_rows(X)

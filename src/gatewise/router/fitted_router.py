@@ -307,11 +307,12 @@ def _verdict(
     def by_row(values: Floats) -> Floats:
         return np.asarray(np.bincount(entry, values) / count)
 
-    singles = fit.loss.error(fit.F)
+    error = fit.loss.error
+    singles, aggregate, stack = error(fit.F), error(fit.forecasts), error(fit.stack)
     best = int(np.average(singles, axis=0, weights=sample_weight[fit.rows]).argmin())
     losses = HeldOutLosses(
-        aggregate=by_row(fit.loss.error(fit.forecasts)),
-        stack=by_row(fit.loss.error(fit.stack)),
+        aggregate=by_row(aggregate),
+        stack=by_row(stack),
         single=by_row(singles[:, best]),
         signal=signal[rows],
         sample_weight=sample_weight[rows],
