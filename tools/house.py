@@ -8,6 +8,7 @@ import re
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -37,11 +38,11 @@ CONCEPTS = (
 )
 
 
+@cache
 def modules():
     """Every module of the package: its path below it, its text and its tree."""
-    for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_text()
-        yield path.relative_to(PACKAGE).as_posix(), text, ast.parse(text)
+    texts = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+    return [(path.relative_to(PACKAGE).as_posix(), text, ast.parse(text)) for path, text in texts.items()]
 
 
 def repeated(pairs):

@@ -71,6 +71,7 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
     assert "Is the specialization real?" in (tmp_path / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_the_model(run, data, tmp_path):
     facts = []
     for name in ("a", "b"):
@@ -236,6 +237,7 @@ def test_help_has_examples(run):
         assert f"gatewise {command}" in run(command, "--help")[1].split("Example")[1]
 
 
+@pytest.mark.slow
 def test_the_shell_can_complete(tmp_path):
     environment = {
         **os.environ,
@@ -254,6 +256,7 @@ def gates_of(facts):
     return {one["candidate"].split(" gate")[0] for one in facts["candidates"] if " gate" in one["candidate"]}
 
 
+@pytest.mark.slow
 def test_gates_are_chosen_by_name_on_the_line_or_in_the_pool(run, data, tmp_path):
     """The line goes before the pool file; the facts name the gates that were learned."""
     (tmp_path / "narrow.toml").write_text("gates = ['kernel']\n" + POOL)
@@ -308,6 +311,7 @@ def added_gates(monkeypatch):
     GATES.pop("added", None)
 
 
+@pytest.mark.slow
 def test_a_gate_of_an_installed_package_is_fitted_saved_loaded_and_shown(run, data, tmp_path, added_gates):
     args = ("--target", "y", "--pool", "pool.toml", "--gates", "added", "--test", "0", "--json", "facts.json")
     assert gate_names()[-2:] == ["added", "broken"]

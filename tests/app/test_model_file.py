@@ -55,6 +55,7 @@ def test_facts_are_json(path):
     assert {score["method"] for score in facts["test"]["scores"]} >= {"Gatewise", "convex stack", "tree alone"}
 
 
+@pytest.mark.slow
 def test_every_allowed_regressor_can_be_saved(tmp_path):
     table = tables.training_table(make_frame(40), TARGET)
     for path, regressor in pool_file.MODELS.items():

@@ -49,6 +49,7 @@ def test_results_come_in_order_and_splits_differ(results):
     assert by_split["Prestige", 0] != by_split["Prestige", 1]
 
 
+@pytest.mark.slow
 def test_a_resumed_run_gives_the_same_bits_and_does_no_work_twice(results, tmp_path, monkeypatch):
     run(SMALL, splits=1, competitors=QUICK[:1], folder=tmp_path)
     run(SMALL, splits=1, competitors=QUICK[1:], folder=tmp_path)
@@ -268,6 +269,7 @@ def test_locality_resumes_and_processes_change_nothing(tmp_path):
     assert locality.locality_table(rows).row_count == 2
 
 
+@pytest.mark.slow
 def test_command_line(benchmark_command, tmp_path):
     args = ("--only", "mpg", "--splits", "1", "--competitor", "simplex stack", "--competitor", "mean")
     code, out, _ = benchmark_command(main, *args, "--json", "real.json", "--out", "bench")

@@ -24,6 +24,7 @@ def test_the_ring_is_found_by_the_net_and_by_the_list(own_gate):
     assert model.verdict_.name == "ring"
 
 
+@pytest.mark.slow
 def test_the_page_names_the_gate(own_gate, tmp_path, capsys):
     own_gate.main(tmp_path)
     assert "MoERegressor: gating pays" in capsys.readouterr().out

@@ -194,6 +194,7 @@ def test_two_thousand_pushes_of_a_thousandth_are_two():
     torch.testing.assert_close(bias.bias, torch.tensor([-2.0, 2.0]), rtol=1e-3, atol=0)
 
 
+@pytest.mark.slow
 def test_the_bias_ends_at_the_same_loads_in_bfloat16_and_float32():
     torch.manual_seed(0)
     router = nn.Router(nn.LinearScores(D, M), nn.TopK(2), nn.Normalized("sigmoid"), bias=nn.BiasBalancing(M))

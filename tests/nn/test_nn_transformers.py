@@ -180,6 +180,7 @@ def losses_of_training(model, steps):
     return losses
 
 
+@pytest.mark.slow
 def test_a_language_model_trains_as_with_their_blocks():
     theirs = copy.deepcopy(language_model())
     ours = copy.deepcopy(theirs)

@@ -101,6 +101,7 @@ def test_prices_stay_in_float32_and_come_back_from_a_state():
     assert torch.equal(other.price, kept)
 
 
+@pytest.mark.slow
 def test_a_layer_trains_under_the_load():
     """The loss falls, and at every step each expert has its load in the batch."""
     torch.manual_seed(3)

@@ -213,6 +213,7 @@ class TestCommands:
         command.read = lambda name: json.loads((tmp_path / name).read_text())
         return command
 
+    @pytest.mark.slow
     def test_everything_into_one_folder(self, reproduce, monkeypatch, tmp_path):
         monkeypatch.setattr(rates.run, "__defaults__", ((3200, 6400), *rates.run.__defaults__[1:]))
         code, out, _ = reproduce("all", "--reps", "2", "--json", "all.json")
