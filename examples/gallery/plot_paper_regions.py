@@ -33,5 +33,5 @@ axes.set(xlabel="$x_1$", ylabel="$x_2$", title="leading expert, learned from 400
 fresh, _ = design.sample(5000, np.random.default_rng(1))
 truth = design.truth(fresh)
 print("learned gate:", round(float(np.sqrt(np.mean((router.predict(fresh) - truth) ** 2))), 3))
-for m, expert in enumerate(design.experts, start=1):
-    print(f"expert {m} alone:", round(float(np.sqrt(np.mean((expert.predict(fresh) - truth) ** 2))), 3))
+for m, forecast in enumerate(gw.expert_matrix(design.experts, fresh).T, start=1):
+    print(f"expert {m} alone:", round(float(np.sqrt(np.mean((forecast - truth) ** 2))), 3))
