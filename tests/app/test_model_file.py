@@ -174,6 +174,7 @@ def test_the_list_holds_nothing_that_runs():
 
 
 @pytest.mark.parametrize("gate", gate_names())
+@pytest.mark.slow
 def test_every_gate_can_be_saved(gate, tmp_path):
     table = tables.training_table(make_frame(60), TARGET)
     pool = [("one", ColumnExpert(HOSTILE[3])), ("two", ColumnExpert(HOSTILE[0]))]

@@ -1,6 +1,7 @@
 """The rival of the benchmark of gate fits is the same problem, and a small run of the benchmark."""
 
 import numpy as np
+import pytest
 
 from benchmarks.dense_newton import problem
 from benchmarks.gate_fits import make_rows, make_work, objectives, ours, rival, run
@@ -26,6 +27,7 @@ def test_ours_ends_no_higher_where_there_is_one_minimum():
     assert (objectives(F, work, ours(F, work)) <= objectives(F, work, rival(F, work)) + 1e-5).all()
 
 
+@pytest.mark.slow
 def test_a_small_run():
     (case,) = run(((120, 3),), ((120, 3),), most=15)["cases"]
     assert case["gatewise"]["median_distance"] < 1e-3

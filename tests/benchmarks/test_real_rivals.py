@@ -98,6 +98,7 @@ def test_weighted_experts_by_hand(rows):
     np.testing.assert_allclose(model.predict(X_new), expected)
 
 
+@pytest.mark.slow
 def test_memoized_experts_change_no_competitor_and_are_fitted_once(rows):
     X, X_new, y, _ = rows
     memo = Memo()
@@ -152,7 +153,14 @@ def test_dynamic_selection_is_the_package_row_by_row(rows):
     np.testing.assert_allclose(model.predict(X_new[:20]), np.ravel(model.model_.predict(encoded)), rtol=1e-10)
 
 
-@pytest.mark.parametrize("competitor", COMPETITORS, ids=lambda one: one.name)
+LONG = ("gatewise", "DESReg", "neural ensembler")
+
+
+@pytest.mark.parametrize(
+    "competitor",
+    [pytest.param(one, marks=[pytest.mark.slow] if one.name in LONG else []) for one in COMPETITORS],
+    ids=lambda one: one.name,
+)
 def test_every_competitor_takes_text_and_missing_values_and_a_seed_fixes_it(competitor, rows, memo):
     if competitor.name == "DESReg":
         pytest.importorskip("desReg")

@@ -50,7 +50,7 @@ def predictions(rows, listed, columns=(3, 4, 5), unit=1.0, shift=0.0, table=None
     return found / y.std(), model
 
 
-@pytest.mark.parametrize("listed", LISTS)
+@pytest.mark.parametrize("listed", ["without trees", pytest.param("with trees", marks=pytest.mark.slow)])
 def test_units_order_and_copies_do_not_matter(rows, listed):
     near = 1e-8 if listed == "without trees" else 0.01
     plain, _ = predictions(rows, listed)

@@ -109,7 +109,7 @@ def labels(frame: Any, target: str) -> tuple[NDArray[Any], Booleans]:
     found = np.array([value.strip() if there else "" for value, there in zip(text, known, strict=True)])
     classes = np.unique(found[known])
     if len(classes) == 1:
-        raise ValueError(f"target {target!r} is {classes[0]!r} in every row: there is nothing to learn")
+        raise ValueError(f"target {target!r} is {classes[0]} in every row: there is nothing to learn")
     if len(classes) > MOST_CLASSES:
         raise ValueError(
             f"target {target!r} has {len(classes)} different values, and at most {MOST_CLASSES} classes are taken"
