@@ -117,6 +117,7 @@ def test_names_in_plots_may_be_in_any_script():
     assert len(short("x" * 99)) == 26
 
 
+@pytest.mark.slow
 def test_dates_and_categories_have_their_own_axes():
     import numpy as np
     import pandas as pd

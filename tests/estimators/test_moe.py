@@ -33,6 +33,7 @@ from gatewise.experts import ColumnExpert
 from gatewise.gates import FeatureGate, GATES, ScoreGate
 
 QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0), learners=())
+UNTESTED = replace(QUICK, test=False)
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
 PLAIN = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
 EXPECTED_FAILURES = {
@@ -103,7 +104,7 @@ class TestFinding:
     def test_no_locality_means_no_gate(self):
         rng = np.random.default_rng(1)
         kinds = []
-        for _ in range(5):
+        for _ in range(4):
             X = rng.normal(size=(200, 3))
             y = X @ [1.0, 2.0, 0.5] + rng.normal(size=200)
             experts = [("line", LinearRegression()), ("knn", KNeighborsRegressor(10))]
@@ -112,7 +113,9 @@ class TestFinding:
 
     def test_the_explanation_has_the_sum_of_the_prediction(self, halves):
         X, y, _ = halves
-        model = gw.MoERegressor(PAIR, shared=[("mean", DummyRegressor())], random_state=0).fit(X[:200], y[:200])
+        settings = gw.MoESettings(test=False)
+        model = gw.MoERegressor(PAIR, shared=[("mean", DummyRegressor())], random_state=0, settings=settings)
+        model.fit(X[:200], y[:200])
         for readout in ("aggregate", "single"):
             parts = model.explain(X[200:250], readout=readout)
             np.testing.assert_allclose(sum(parts.values()), model.predict(X[200:250], readout=readout), atol=1e-10)
@@ -400,7 +403,7 @@ class TestManners:
         X, y, _ = halves
         weight = np.random.default_rng(0).uniform(1, 100, 500)
         for expert in (Ridge(10.0), GridSearchCV(Ridge(), {"alpha": [10.0]})):
-            model = gw.MoERegressor([("one", expert), ("tree", PAIR[1][1])], settings=QUICK).fit(X, y, weight)
+            model = gw.MoERegressor([("one", expert), ("tree", PAIR[1][1])], settings=UNTESTED).fit(X, y, weight)
             fitted = getattr(model.experts_[0], "best_estimator_", model.experts_[0])
             np.testing.assert_allclose(fitted.coef_, Ridge(10.0).fit(X, y, weight).coef_)
 
@@ -439,7 +442,7 @@ class TestGoingOn:
     def test_weights_go_on_from_where_they_stood(self, halves):
         X, y, truth = halves
         experts = [("one", ColumnExpert(1)), ("two", ColumnExpert(2))]
-        model = gw.MoERegressor(experts, random_state=0, settings=QUICK).fit(X[:300], y[:300])
+        model = gw.MoERegressor(experts, random_state=0, settings=UNTESTED).fit(X[:300], y[:300])
         before = model.weights_.copy()
         later = clone(model).fit(X[:300], y[:300]).partial_fit(X[300:], y[300:])
         assert not np.allclose(before, later.weights_)

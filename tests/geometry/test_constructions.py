@@ -59,7 +59,7 @@ def test_the_separation_of_idle_experts_falls_no_faster_than_the_order_says():
     assert np.log(gaps[1] / gaps[0]) / np.log(16) == pytest.approx(-0.5, abs=0.2)
 
 
-@pytest.mark.parametrize("n_experts", [100, 10_000])
+@pytest.mark.parametrize("n_experts", [100, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_the_soft_gate_keeps_to_its_bound(n_experts):
     built = geometry.soft_region_gate(DIRECTIONS, n_experts, NORM)
     g = built.weights(X)

@@ -186,7 +186,7 @@ def _check_shape(text: str, sep: str) -> list[str]:
 def _read_excel(path: Path) -> ReadTable:
     with pd.ExcelFile(path) as book:
         names = book.sheet_names
-        frame = book.parse(names[0])
+        frame = pd.read_excel(book, sheet_name=names[0])
     note = f"read the first of {len(names)} sheets, {names[0]!r}"
     return ReadTable(frame, (note,) if len(names) > 1 else ())
 
