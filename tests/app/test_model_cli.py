@@ -170,6 +170,7 @@ def test_bad_input_is_one_line_and_exit_code_two(run, data, tmp_path, args, word
     assert words in err
 
 
+@pytest.mark.slow
 def test_a_model_of_another_version_and_data_that_do_not_fit(run, data, monkeypatch):
     assert run("fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--test", "0")[0] == 0
     data.drop(columns="x").to_csv("narrow.csv", index=False)

@@ -67,6 +67,7 @@ def test_processes_change_nothing(results, tmp_path):
     assert run(SMALL, splits=2, competitors=QUICK, jobs=2, folder=tmp_path) == results
 
 
+@pytest.mark.slow
 def test_a_new_version_of_a_competitor_is_run_again(tmp_path):
     old = run(SMALL, splits=1, competitors=QUICK[:1], folder=tmp_path)
     newer = Competitor(QUICK[0].name, RIVALS[1].build, lambda model, *_: {"kind": type(model).__name__}, version=2)
@@ -188,6 +189,7 @@ def test_tasks_take_first_splits_first():
     assert len(tasks_of(data, 2)) == 4
 
 
+@pytest.mark.slow
 def test_forecasts_are_made_once_and_are_those_of_the_rivals(tmp_path, monkeypatch):
     (data,) = (one for one in DATA_SETS if one.name == "mpg")
     with pytest.raises(ValueError, match=r"folder must hold ggplot2-mpg-0.joblib, which .*collect makes"):
