@@ -12,7 +12,8 @@ from gatewise.scores.cost_frontier import (
 )
 from gatewise.scores.fitted_routes import HeldOutDecisions, weigh
 from gatewise.scores.price_weights import learn_weights, nearest_price, price_grid, votes
-from gatewise.scores.route_verdict import largest_p_value, reach_verdict
+from gatewise.scores.route_test import largest_p_value, RoutePValues
+from gatewise.scores.route_verdict import reach_verdict
 from tests.scores.designs import folds_of
 
 
@@ -72,13 +73,13 @@ def test_a_higher_price_costs_less(held_out):
     costs = [rows.values(place)[1].mean() for place in range(len(weights.prices))]
     assert costs[0] > costs[-1] == 1.0
     assert np.mean(np.diff(costs) <= 0.05) == 1.0
-    place = price_for_budget(rows, weights.prices, 4.0)
+    place = price_for_budget(rows, 4.0)
     assert costs[place] <= 4.0 < costs[place - 1]
     with pytest.raises(ValueError, match=r"budget=0\.5 is below 1"):
-        price_for_budget(rows, weights.prices, 0.5)
+        price_for_budget(rows, 0.5)
     with pytest.raises(ValueError, match="score=2 is above"):
-        price_for_score(rows, weights.prices, 2.0)
-    place = price_for_score(rows, weights.prices, 0.6)
+        price_for_score(rows, 2.0)
+    place = price_for_score(rows, 0.6)
     assert rows.values(place)[0].mean() >= 0.6
 
 
@@ -121,9 +122,11 @@ def test_the_verdict_needs_a_gain_over_every_single_model():
 
 
 def test_headlines(held_out):
-    rows, weights = held_out
-    assert reach_verdict(rows, weights.prices, ("a", "b", "c"), 0.01).headline == "route"
-    found = reach_verdict(rows, np.zeros(1), ("a", "b", "c"), 0.5)
+    rows, _ = held_out
+    names = ("a", "b", "c")
+    assert reach_verdict(rows, names, RoutePValues(0.01, 1.0)).headline == "route"
+    assert reach_verdict(rows, names, RoutePValues(0.2, 0.01)).headline == "route for cost only"
+    found = reach_verdict(rows, names, RoutePValues(0.5, 0.5))
     assert found.headline == "use a for everything"
     assert not found.routes
     assert "gain over a" in str(found)

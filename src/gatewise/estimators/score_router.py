@@ -125,8 +125,12 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
 
     def decide(self, X: Any, price: float = 0.0, budget: float | None = None) -> NDArray[np.object_]:
         """The model (n,) to call for each query, at a price for cost, or under a mean cost of at most ``budget``."""
+        check_is_fitted(self, "routes_")
         if budget is not None:
-            price = self.plan(budget=budget).price
+            if price:
+                raise ValueError(f"give a price or a budget, not both: price={price:g} and budget={budget:g}")
+            place = cost_frontier.price_for_budget(self.routes_.held_out, as_non_negative(budget, "budget"))
+            price = float(self.routes_.weights.prices[place])
         return np.asarray(self.models_[self.gate_weights(X, price).argmax(axis=1)])
 
     def plan(
@@ -138,14 +142,14 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         ``n_queries`` fresh queries, or in the long run.
         """
         check_is_fitted(self, "routes_")
-        held_out, prices = self.routes_.held_out, self.routes_.weights.prices
+        held_out = self.routes_.held_out
         if (budget is None) == (score is None):
             raise ValueError("plan needs either a budget or a score")
         if budget is not None:
-            place = cost_frontier.price_for_budget(held_out, prices, as_non_negative(budget, "budget"))
+            place = cost_frontier.price_for_budget(held_out, as_non_negative(budget, "budget"))
         else:
             assert score is not None
-            place = cost_frontier.price_for_score(held_out, prices, float(score))
+            place = cost_frontier.price_for_score(held_out, float(score))
         point = self.frontier(n_queries).points[place]
         return RoutePlan(point.price, point)
 

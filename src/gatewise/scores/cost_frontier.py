@@ -130,20 +130,19 @@ def z_value(level: float) -> float:
     return float(special.ndtri(0.5 + level / 2.0))
 
 
-def price_for_budget(held_out: HeldOutDecisions, prices: Floats, budget: float) -> int:
+def price_for_budget(held_out: HeldOutDecisions, budget: float) -> int:
     """The place of the lowest price whose held-out mean cost is at most the budget."""
-    costs = [float(held_out.values(place)[1].mean()) for place in range(len(prices))]
-    for place, cost in enumerate(costs):
-        if cost <= budget:
-            return place
-    raise ValueError(f"budget={budget:g} is below {min(costs):.4g}, the least mean cost that a price reaches")
+    costs = held_out.means[1]
+    within = np.flatnonzero(costs <= budget)
+    if not len(within):
+        raise ValueError(f"budget={budget:g} is below {costs.min():.4g}, the least mean cost that a price reaches")
+    return int(within[0])
 
 
-def price_for_score(held_out: HeldOutDecisions, prices: Floats, score: float) -> int:
+def price_for_score(held_out: HeldOutDecisions, score: float) -> int:
     """The place of the price of least held-out mean cost whose held-out mean score is at least ``score``."""
-    found = [tuple(float(part.mean()) for part in held_out.values(place)) for place in range(len(prices))]
-    reached = [(cost, place) for place, (mean, cost) in enumerate(found) if mean >= score]
-    if not reached:
-        best = max(mean for mean, _ in found)
-        raise ValueError(f"score={score:g} is above {best:.4g}, the largest mean score that a price reaches")
-    return min(reached)[1]
+    scores, costs = held_out.means
+    reached = np.flatnonzero(scores >= score)
+    if not len(reached):
+        raise ValueError(f"score={score:g} is above {scores.max():.4g}, the largest mean score that a price reaches")
+    return int(reached[costs[reached].argmin()])

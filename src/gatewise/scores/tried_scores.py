@@ -52,11 +52,6 @@ class ScoreTable:
         """Whether every model was tried on every query."""
         return bool(self.tried.all())
 
-    @property
-    def centred(self) -> Floats:
-        """Scores less their mean over the models, (n, M): a query's difficulty is common to all models."""
-        return np.asarray(self.scores - self.scores.mean(axis=1, keepdims=True))
-
 
 def score_table(features: Floats, scores: Any, costs: Any, propensity: Any, folds: Sequence[Indices]) -> ScoreTable:
     """Check scores (n, M) or (n, M, R), costs (M,) or (n, M), chances of being tried (M,) or (n, M); fill the gaps.
