@@ -187,11 +187,12 @@ def bandit_trial(
         for start in range(0, len(stream), 50):
             part = np.arange(start, start + 50)
             gate = votes(np.exp(state.log_weights), picked[:, part], len(routes.names))
+            gate = bandit.break_ties(gate, forecasts[part])
             chances = bandit.exploration_chances(gate, exploration, near)
             asked = bandit.draw_models(chances, rng)
             scores = right[part, asked]
             gained += float(scores.sum())
-            values = bandit.estimated_values(forecasts[part], asked, scores, chances)
+            values = bandit.estimated_values(forecasts[part], asked, scores, chances[np.arange(50), asked])
             state = bandit.update_weights(state, candidate_values(picked[:, part], values))
         out[name] = best - gained / len(stream)
     return out

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 
 NODES = 61  # of the quadrature over the difficulty of a query
 STEPS = 200  # of the fit of abilities and the spread of difficulty
@@ -80,10 +80,10 @@ def quadrature() -> tuple[Floats, Floats]:
     return nodes, weights / weights.sum()
 
 
-def _sums(scores: Floats) -> tuple[Floats, Floats]:
+def _sums(scores: Floats) -> tuple[Floats, Indices]:
     """The distinct sums of rows (U,), and the place (n,) of every row's."""
     found, place = np.unique(np.round(scores.sum(axis=1) * SUMS) / SUMS, return_inverse=True)
-    return found, place
+    return np.asarray(found), np.asarray(place, dtype=np.intp)
 
 
 def _posterior(model: AnswerModel, sums: Floats) -> Floats:

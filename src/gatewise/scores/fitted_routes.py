@@ -37,7 +37,8 @@ class HeldOutDecisions:
     """Held-out rows: scores and costs (n, M), and for each of P prices the model that is decided on, (P, n).
 
     Every decision is by members and weights that were learned without the row's fold. ``expected`` (n, M) are the
-    forecast scores, ``fold`` (n,) the number of the fold.
+    forecast scores, ``fold`` (n,) the number of the fold. ``cost_of_fit`` (P,) are the mean costs of what the fit to
+    all rows decides on the same rows.
     """
 
     scores: Floats
@@ -45,6 +46,7 @@ class HeldOutDecisions:
     decisions: Integers
     expected: Floats
     fold: Integers
+    cost_of_fit: Floats
 
     def values(self, place: int) -> tuple[Floats, Floats]:
         """The scores and the costs (n,) of the decisions at a price of the grid."""
@@ -117,15 +119,21 @@ def fit_routes(
     for number, rows in enumerate(folds):
         fold[rows] = number
     members = FittedScores(tuple(plan.name for plan in plans), fit_members(plans, queries, scores, n_jobs), stack)
+    costs = fit_costs(queries, table.costs, table.by_query)
+    spent = _costs_of_fit(members.forecasts(queries), costs.forecast(queries), weights, table.costs)
+    held_out = HeldOutDecisions(scores, table.costs, decisions, forecasts[-1] + level, fold, spent)
     return FittedRoutes(
-        table.names,
-        members,
-        fit_level(queries, scores),
-        float(scores.mean()),
-        fit_costs(queries, table.costs, table.by_query),
-        weights,
-        HeldOutDecisions(scores, table.costs, decisions, forecasts[-1] + level, fold),
+        table.names, members, fit_level(queries, scores), float(scores.mean()), costs, weights, held_out
     )
+
+
+def _costs_of_fit(forecasts: Floats, cost_forecasts: Floats, weights: PriceWeights, costs: Floats) -> Floats:
+    """The mean costs (P,) of the decisions at every price on the rows of the fit, with costs (n, M)."""
+    rows, found = np.arange(len(costs)), []
+    for price, own in zip(weights.prices, weights.weights, strict=True):
+        picked = choices(forecasts, cost_forecasts, float(price))
+        found.append(costs[rows, votes(own, picked, costs.shape[1]).argmax(axis=1)].mean())
+    return np.array(found)
 
 
 def weigh(

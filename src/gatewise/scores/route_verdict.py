@@ -48,10 +48,24 @@ class RouteVerdict:
         """Whether routing is shown to raise the score."""
         return self.headline == "route"
 
+    def queries_needed(self, n: int) -> str:
+        """How many queries it takes to show a gain of the size found, in words, beside the n there are."""
+        if self.enough_queries is None:
+            return "No gain was found that more queries could show."
+        if self.enough_queries <= n:
+            return f"About {self.enough_queries:,} queries show a gain of this size with a chance of 80 %."
+        more = f"{self.enough_queries:,}, {self.enough_queries - n:,} more than there are"
+        return f"To show a gain of this size with a chance of 80 % takes about {more}."
+
     def __str__(self) -> str:
         low, high = (f"{end:+.4f}" for end in (self.gain.low, self.gain.high))
-        p = "< 0.001" if self.p_value < 0.001 else f"= {self.p_value:.3f}"
-        return f"{self.headline}; gain over {self.best_single} {self.gain.value:+.4f} ({low} to {high}), p {p}"
+        p = _p_words(self.p_value)
+        words = f"{self.headline}; gain over {self.best_single} {self.gain.value:+.4f} ({low} to {high}), p {p}"
+        return f"{words}; for cost p {_p_words(self.cost_p_value)}" if self.cost_p_value < 1.0 else words
+
+
+def _p_words(p_value: float) -> str:
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
 def reach_verdict(held_out: HeldOutDecisions, names: tuple[str, ...], p_values: RoutePValues) -> RouteVerdict:
