@@ -44,9 +44,8 @@ def _shrunk_means(codes: Indices, levels: int, centred: Floats) -> Floats:
     counts = np.bincount(codes + 1, minlength=levels + 1)[1:].astype(np.float64)
     level = centred.mean(axis=0)
     deviation = centred - level
-    sums: Floats = np.stack(
-        [np.bincount(codes + 1, one, levels + 1) for one in deviation.T], axis=1
-    )  # code -1 comes first
+    found = [np.bincount(codes + 1, one, levels + 1) for one in deviation.T]  # code -1 comes first
+    sums: Floats = np.stack(found, axis=1)
     shrinkage = moment_shrinkage(sums[1:], counts, float((deviation**2).sum()))
     means = np.zeros_like(sums)
     means[:-1] = sums[1:] / (counts + shrinkage)[:, None]
