@@ -16,7 +16,6 @@ from gatewise.arrays import Floats, Indices
 from gatewise.scores.leaders import centre, leading_models, with_leaders
 from gatewise.scores.local_members import fit_category, SHRINKAGE
 from gatewise.scores.queries import Queries
-from gatewise.solvers.boosting import pack_trees
 
 MOST_TARGETS = 6  # principal components of the centred scores that a tree is grown on
 ORDERS = 2  # columns that a category becomes for all models, and as many for the leaders
@@ -111,10 +110,10 @@ def _fit(queries: Queries, centred: Floats, plan: _Growing) -> TreeMember:
             wide = np.zeros((len(values), len(level)))
             wide[:, leaders] = values
             grown.append((tree, wide))
-    return TreeMember(columns, pack_trees(grown, len(level), rows.shape[1]), level)
+    return TreeMember(columns, kernels.join_trees(grown, len(level), rows.shape[1]), level)
 
 
-def _grow(rows: Any, residual: Floats, plan: _Growing) -> list[tuple[Any, Floats]]:
+def _grow(rows: Any, residual: Floats, plan: _Growing) -> list[tuple[kernels.Nodes, Floats]]:
     """Trees on the residuals (n, M) of the level, with the values (nodes, M) of their leaves."""
     from sklearn import config_context  # noqa: PLC0415 - slow to import
 
@@ -126,7 +125,8 @@ def _grow(rows: Any, residual: Floats, plan: _Growing) -> list[tuple[Any, Floats
         values = plan.step * _leaf_means(leaf, residual, tree.node_count)
         if plan.boosted:
             residual = residual - values[leaf]
-        grown.append((tree, values))
+        nodes = kernels.Nodes(np.maximum(tree.feature, -1), tree.threshold, tree.children_left, tree.children_right)
+        grown.append((nodes, values))
     return grown
 
 
