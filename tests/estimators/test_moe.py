@@ -238,7 +238,7 @@ class TestSplits:
             fits.append(_fit_of(model, X, response))
         early = fits[0].rows < 400
         np.testing.assert_allclose(fits[0].F[early], fits[1].F[early])
-        for name in ("stack", "forecasts", "plain", "weights"):
+        for name in ("stack", "forecasts", "signal", "weights"):
             np.testing.assert_allclose(getattr(fits[0], name)[early], getattr(fits[1], name)[early])
         assert (np.diff(fits[0].rows) > 0).all()
 
