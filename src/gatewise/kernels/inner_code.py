@@ -3,8 +3,8 @@
 A compiled function contains all that it calls, and LLVM optimises the whole once more. What numba makes of every
 function besides, optimised code of its own, wrappers for Python and for C, and a file on disk, is therefore of no use
 where Python never calls the function, and it takes most of the time of a first use. A function that is compiled with
-`INNER` goes without: its library keeps the code as it was written down, for the functions that call it. Unless it is to
-be inlined it stays a function of its own in their machine code, whose arrays the compiler then knows as arguments.
+`INNER` goes without: its library keeps the code as it was written down, for the functions that call it. Unless it is
+to be inlined it stays a function of its own in their machine code, whose arrays the compiler then knows as arguments.
 """
 
 from collections.abc import Callable
