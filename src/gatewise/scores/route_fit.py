@@ -8,12 +8,13 @@ import numpy as np
 from gatewise.arrays import Indices
 from gatewise.scores.expected_scores import calibrate
 from gatewise.scores.fitted_routes import fit_routes, FittedRoutes
-from gatewise.scores.linear_folds import LinearFolds
+from gatewise.scores.prepared_folds import PreparedFolds
 from gatewise.scores.queries import Queries, QueryReader
 from gatewise.scores.routability import measure_routability, Routability
 from gatewise.scores.route_regions import category_rows, CategoryRow, route_regions, RouteRegionTable
+from gatewise.scores.route_test import routing_p_values
 from gatewise.scores.route_verdict import reach_verdict, RouteVerdict
-from gatewise.scores.score_list import held_out_forecasts, linear_plans, local_plans
+from gatewise.scores.score_list import held_out_forecasts, quick_plans, tree_plans
 from gatewise.scores.tried_scores import ScoreTable
 
 
@@ -41,18 +42,20 @@ def learn_router(
     n_jobs: int | None,
 ) -> LearnedRoutes:
     """Fit all members, weigh them, test whether routing pays, and describe where each model is decided on."""
-    linear = LinearFolds.prepare(queries, folds, seed)
-    first = linear.forecasts(table.centred)
-    local = local_plans(queries, seed)
-    forecasts = np.concatenate([first, held_out_forecasts(local, queries, table.centred, folds, n_jobs)])
-    plans = linear_plans(queries, reader.category_names, seed) + local
-    routes = fit_routes(plans, forecasts, queries, table, folds, seed, n_jobs)
+    prepared = PreparedFolds.prepare(queries, folds, seed, n_jobs)
+    first = prepared.forecasts(table.scores, n_jobs)
+    trees = tree_plans(seed)
+    forecasts = np.concatenate([first, held_out_forecasts(trees, queries, table.scores, folds, n_jobs)])
+    plans = quick_plans(queries, reader.category_names, seed) + trees
+    routes = fit_routes(plans, forecasts, prepared, table, n_jobs)
     held_out = routes.held_out
-    router = float(held_out.values(0)[0].mean())
+    p_values = routing_p_values(prepared, table.scores, table.costs, table.by_query, first)
     return LearnedRoutes(
         routes,
-        reach_verdict(held_out, routes.weights.prices, table.names, linear.p_value(table.scores, first)),
-        measure_routability(table.scores, router, table.repeats) if table.complete else None,
+        reach_verdict(held_out, table.names, p_values),
+        measure_routability(table.scores, float(held_out.values(0)[0].mean()), table.repeats)
+        if table.complete
+        else None,
         calibrate(routes, queries),
         route_regions(
             table.names, held_out.decisions[0], table.scores, reader.in_units(queries), reader.feature_names
