@@ -36,12 +36,14 @@ def load_folder(folder: Path) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what transformers' own imports deprecate
             from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+            from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("gatewise xray needs transformers: pip install 'gatewise[xray]'") from error
     if not (folder / "config.json").exists():
         raise ValueError(
             f"MODEL_FOLDER must hold a model of transformers with its config.json, but {folder} does not"
         )
+    disable_progress_bar()
     options: dict[str, Any] = {"local_files_only": True}
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
     return model, AutoTokenizer.from_pretrained(folder, **options)
