@@ -118,7 +118,8 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         return (as_count(self.k, "k", high=n_experts),)
 
     def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
-        check_is_fitted(self)
+        if not hasattr(self, "_router"):  # scikit-learn's check asks every expert for its tags
+            check_is_fitted(self)
         if readout is None:
             readout = self._settings().readout
         else:
@@ -128,7 +129,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
     def _keep_router(self, router: FittedRouter) -> None:
         self._router = router
         self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
-        self.weights_ = router.mixing.shares
+        self.weights_ = router.shares("aggregate")
         self.selected_ = self.candidates_[router.single]
 
 
@@ -166,7 +167,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         The fitted experts.
     candidates_ : tuple of Candidate
     weights_ : array (S,)
-        The aggregation weight of every candidate.
+        The share of every candidate in predictions; one below 0.001 is zero.
     sigma_ : array (S,)
         The held-out root mean squared error of every candidate.
     selected_ : Candidate

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
@@ -160,7 +161,7 @@ class Pool:
 
     def predict(self, X: Any) -> Floats:
         """The predictions of all experts, (n, M)."""
-        if self.n_jobs == 1:
+        if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
             columns = [expert_predictions(one, X, self._label(name), self.outputs) for name, one in self.experts]
         else:
             columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
