@@ -5,43 +5,16 @@ Needs one GPU, and the tokens of `benchmarks.xray_study.corpus`. Several models 
 
 import json
 import time
-import traceback
 from concurrent.futures import as_completed, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import torch
 import typer
 
 from benchmarks.command import start
-from benchmarks.xray_study.answers import answers, BUDGETS
-from benchmarks.xray_study.corpus import FILE
-from benchmarks.xray_study.coverage import coverage
-from benchmarks.xray_study.small_models import EXPERTS, ROUTERS, small_model
-from benchmarks.xray_study.training import trained
-
-
-def one_model(router: str, n_experts: int, steps: int, out: str, device: str) -> tuple[str, dict[str, Any]]:
-    """Train a model, ask it, keep its checkpoint in bfloat16; the coverage of pruning is that of one model."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    name = f"{router} {n_experts}"
-    try:
-        model, initial = (small_model(router, n_experts).to(device) for _ in range(2))
-        found: dict[str, Any] = {"training": trained(model, np.load(FILE)["train"], steps, seed=1)}
-        model.float()
-        page = f"{out}/{name.replace(' ', '_')}.html" if name in ("softmax 8", "frozen 8") else None
-        found["answers"] = answers(model, initial.eval(), page)
-        if name == "softmax 8":
-            found["pruning coverage"] = coverage(model, BUDGETS[n_experts])
-            torch.save(
-                {key: value.bfloat16() for key, value in model.state_dict().items()},
-                f"{out}/{name.replace(' ', '_')}.pt",
-            )
-    except Exception:  # the others go on
-        found = {"error": traceback.format_exc()}
-    return name, found
+from benchmarks.xray_study.examined_model import one_model
+from benchmarks.xray_study.small_models import EXPERTS, ROUTERS
 
 
 def main(

@@ -38,18 +38,20 @@ def answers(model: torch.nn.Module, initial: torch.nn.Module, page: str | None =
             "initial_loss": float(np.nanmean(before.loss)),
         }
         asked["load_entropy"] = [layer.load for layer in trace.entropy()]
-        trace.load()
+        asked["largest_load"] = [max(layer.experts, key=lambda one: one.value) for layer in trace.load()]
         for name, classes in (("token class", token_class), ("kind of document", document_kind)):
             for null in ("chance", "router"):
                 found = trace.usage(classes, null, n_draws=DRAWS, initial=before)
                 asked[f"{name}, {null}"] = [_usage(layer) for layer in found.layers]
+        asked["pairs"] = [_pairs(layer) for layer in trace.coactivation(token_class)]
         asked["ablation"] = _ablation(x)
         asked["redundant"] = _redundant(x)
         asked["gate regret"] = [
-            {"gain": one.gain, "oracle": one.oracle, "changed": one.changed} for one in x.gate_regret()
+            {"gain": one.gain, "oracle": one.oracle, "changed": one.changed, "p": one.adjusted}
+            for one in x.gate_regret()
         ]
-        asked["alignment"] = [x.alignment(layer)._asdict() for layer in range(len(x.layers))]
-        asked["specialists"] = [len(x.specialization(layer).special) for layer in range(len(x.layers))]
+        asked["alignment"] = [one._asdict() for one in x.alignment()]
+        asked["specialists"] = [len(one.special) for one in x.specialization()]
         n_experts = trace.layers[0].n_experts
         pruning = x.prune(BUDGETS[n_experts])
         asked["pruning"] = {one.rule: {"rise": one.rise, "bound": one.bound} for one in pruning.rules}
@@ -69,7 +71,22 @@ def _usage(layer: Any) -> dict[str, Any]:
         "p": layer.total_p,
         "experts": int((layer.p_values <= ALPHA).sum()),
         "tested": int(layer.tested.sum()),
-        "beyond_initial": layer.beyond_initial,
+        "beyond_initial": layer.initial.layer,
+        "experts_beyond_initial": int((layer.initial.p_values <= ALPHA).sum()),
+    }
+
+
+def _pairs(layer: Any) -> dict[str, Any]:
+    """How many pairs of experts are active together more, or less, often than their loads make them."""
+    upper = np.triu(np.ones_like(layer.tested), 1)
+    sure = upper & (layer.p_values <= ALPHA)
+    strongest = int(np.argmax(np.where(upper & layer.tested, np.abs(layer.beyond[0]), -1.0)))
+    return {
+        "tested": int((upper & layer.tested).sum()),
+        "more": int((sure & (layer.beyond[0] > 0)).sum()),
+        "less": int((sure & (layer.beyond[0] < 0)).sum()),
+        "strongest": layer.beyond.reshape(3, -1)[:, strongest].tolist(),
+        "expected": float(layer.expected.ravel()[strongest]),
     }
 
 
@@ -82,7 +99,7 @@ def _ablation(x: Any) -> list[dict[str, Any]]:
             {
                 "mean": float(np.mean([one.rise.value for one in rises])),
                 "largest": max(one.rise.value for one in rises),
-                "needed": sum(one.rise.low > 0 for one in rises),
+                "needed": sum(one.adjusted <= ALPHA for one in rises),
             }
         )
     return table

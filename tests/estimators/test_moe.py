@@ -226,7 +226,7 @@ class TestReadouts:
         np.testing.assert_allclose([local.predict(X[i : i + 1])[0] for i in range(8)], whole, rtol=1e-12)
         np.testing.assert_array_equal(local.predict(X[:8].tolist()), whole)  # a list goes through all checks
         for wrong in (X[:3, :1], np.full((1, X.shape[1]), np.inf), np.full((1, X.shape[1]), 1e200), X[:0]):
-            with pytest.raises(ValueError, match="features|infinity|must not exceed|minimum of 1"):
+            with pytest.raises(ValueError, match=r"features|infinity|must not exceed|minimum of 1"):
                 local.predict(wrong)
 
     def test_k_of_all_experts_is_refused_beyond_their_number(self, halves):
@@ -259,7 +259,7 @@ class TestSplits:
             fits.append(_fit_of(model, X, response))
         early = fits[0].rows < 400
         np.testing.assert_allclose(fits[0].F[early], fits[1].F[early])
-        for name in ("stack", "forecasts", "plain", "weights"):
+        for name in ("stack", "forecasts", "signal", "weights"):
             np.testing.assert_allclose(getattr(fits[0], name)[early], getattr(fits[1], name)[early])
         assert (np.diff(fits[0].rows) > 0).all()
 

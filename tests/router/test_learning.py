@@ -135,7 +135,7 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n))
     fit = learn(sample, candidates, settings, 0)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
-    view, signal = RowView(ForecastGuard.open(2), maps, np.arange(2), 2), fit.signal()[np.argsort(fit.rows)]
+    view, signal = RowView(ForecastGuard.open(2), maps, np.arange(2), 2), fit.signal[np.argsort(fit.rows)]
     router = FittedRouter.from_fit(fit, view, x, inputs, ["a", "b"], np.ones(n), signal, None)
     assert router.verdict.headline == "gating pays"
     assert router.verdict.gain.value > 0.0

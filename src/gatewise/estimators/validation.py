@@ -81,7 +81,7 @@ def _is_as_in_fit(model: Any, X: Any) -> bool:
         same = numbers is X and numbers.shape[1] == getattr(model, "n_features_in_", None)
     else:
         same = numbers is not X and list(X.columns) == named.tolist()
-    return same and bool(-LARGEST <= numbers.min() and numbers.max() <= LARGEST)  # a NaN is not
+    return same and bool(numbers.min() >= -LARGEST and numbers.max() <= LARGEST)  # a NaN is not
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
 from gatewise.stats import Interval, student_interval
@@ -98,3 +99,15 @@ def ratio_interval(totals: Floats, counts: Floats, level: float = 0.95) -> Inter
     [2.0, -23.412, 27.412]
     """
     return student_interval(*ratio_and_error(totals, counts), level)
+
+
+def positive_ratio_p_value(totals: Floats, counts: Floats) -> float:
+    """Student's one-sided p-value that the ratio of sums over independent groups is not positive.
+
+    >>> round(positive_ratio_p_value(np.array([1.0, 3.0]), np.array([1.0, 1.0])), 3)
+    0.148
+    """
+    value, error, freedom = ratio_and_error(totals, counts)
+    if error == 0.0:
+        return 0.0 if value > 0.0 else 1.0
+    return float(special.stdtr(freedom, -value / error)) if np.isfinite(error) else 1.0

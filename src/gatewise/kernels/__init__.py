@@ -9,10 +9,22 @@ from gatewise.kernels.gating import (
     Trees,
 )
 from gatewise.kernels.top_k import top_k, top_k_rows
+from gatewise.kernels.tree_growth import grow_tree, Nodes, TreeShape
+from gatewise.kernels.trees import boost, Boosted, Boosting, BoostingProblem, BoostingSample, forests, join_trees
 
 __all__ = [
+    "Boosted",
+    "Boosting",
+    "BoostingProblem",
+    "BoostingSample",
+    "Nodes",
+    "TreeShape",
     "Trees",
     "add_linear_softmax",
+    "boost",
+    "forests",
+    "grow_tree",
+    "join_trees",
     "linear_scores",
     "linear_softmax",
     "softmax_rows",

@@ -122,6 +122,17 @@ def log_prior(candidates: Sequence[Candidate]) -> Floats:
     return np.log([PRIOR[c.family] / (total * counts[c.family]) for c in candidates])
 
 
+def log_priors(candidates: Sequence[Candidate]) -> Floats:
+    """The `log_prior` of the list, and of the two lists that the test of gates compares: (3, S).
+
+    The test compares a list with gates and one without. Products of inputs and forecasts are in neither: with them
+    the weights of the experts change with x, but they are no gate.
+    """
+    products, gate = ([part in (c.kind, c.family) for c in candidates] for part in ("products", "gate"))
+    absent = np.array([[False] * len(candidates), products, np.logical_or(products, gate)])
+    return np.where(absent, -np.inf, log_prior(candidates))
+
+
 def by_group(candidates: Sequence[Candidate]) -> dict[str, tuple[Candidate, ...]]:
     """The candidates that are fitted together, in their order: "plain", "softmax", "tree", "shared", "products"."""
     groups: dict[str, list[Candidate]] = {}

@@ -11,7 +11,7 @@ from gatewise.arrays import Floats
 from gatewise.router.candidates import Candidate
 from gatewise.router.class_rows import ClassRows
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
-from gatewise.solvers.boosting import boost, Boosted, Boosting, BoostingProblem
+from gatewise.router.tree_members import boosting_samples
 from gatewise.solvers.log_linear_pool import log_linear_pool, pool_log_probabilities
 from gatewise.solvers.softmax_path import RowSample, stack_weights
 
@@ -149,12 +149,12 @@ def _tempered(task: ListTask, logs: Floats, sample: RowSample) -> tuple[Floats, 
     return own, stack_weights(F, task.loss, weight[None])[0]
 
 
-def _boosted(fits: Sequence[ClassStacks], task: ListTask, seed: int) -> list[Boosted]:
+def _boosted(fits: Sequence[ClassStacks], task: ListTask, seed: int) -> list[kernels.Boosted]:
     """Trees for every sample, boosted from its logistic stack."""
     classes = task.rows.classes
     assert classes is not None
     logs, n_classes = np.log(classes.probabilities), classes.probabilities.shape[2]
-    problem = BoostingProblem(tree_columns(task.rows, classes), np.eye(n_classes)[classes.outcome], task.loss)
+    problem = kernels.BoostingProblem(tree_columns(task.rows, classes), np.eye(n_classes)[classes.outcome])
     bases = [np.exp(pool_log_probabilities(logs, fit.pools[f"{BASE_SPREAD:g}"])) for fit in fits]
-    samples = [one._replace(reference=base) for one, base in zip(task.samples, bases, strict=True)]
-    return boost(problem, samples, "classes", Boosting(DEPTH, SHRINKAGE, ROUNDS), seed)
+    samples = [one._replace(reference=base) for one, base in zip(boosting_samples(task), bases, strict=True)]
+    return kernels.boost(problem, samples, "classes", kernels.Boosting(DEPTH, SHRINKAGE, ROUNDS), seed)

@@ -14,7 +14,7 @@ from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
-from gatewise.router.candidates import by_group, Candidate, CONVEX, log_prior
+from gatewise.router.candidates import by_group, Candidate, CONVEX, log_priors
 from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
     FittedGroup,
@@ -70,11 +70,11 @@ class RouterFit:
     ``entries`` (N,) are the held-out forecasts that the aggregation used, ``rows`` (N,) their rows; a row occurs as
     often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
     gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
-    ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``plain`` (N,), those of an aggregate without
-    gates; and ``stack`` (N,), the convex stack's. ``compared`` (n, S) are forecasts of ``final`` at some rows,
-    ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the out-of-fold
-    probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex stack,
-    ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
+    ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``stack`` (N,), the convex stack's; and
+    ``signal`` (N,), what speaks for gates, as `gating_signal` says. ``compared`` (n, S) are forecasts of ``final`` at
+    some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the
+    out-of-fold probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex
+    stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
     """
 
     final: FittedList
@@ -85,25 +85,21 @@ class RouterFit:
     F: Floats
     weights: Floats
     forecasts: Floats
-    plain: Floats
     stack: Floats
+    signal: Floats
     compared: Floats
     errors: Floats
     probabilities: Floats = field(default_factory=lambda: np.empty(0))
     stacked: Floats = field(default_factory=lambda: np.empty(0))
     experts: Floats = field(default_factory=lambda: np.empty(0))
 
-    def signal(self) -> Floats:
-        """What speaks for gates at every entry, (N,), as `gating_signal` says."""
-        return gating_signal(self.loss, self.forecasts, self.plain)
 
-
-def gating_signal(loss: Loss, forecasts: Floats, plain: Floats) -> Floats:
-    """Minus the slope of the loss at the aggregate without gates, ``plain`` (n,), times what gates change there.
+def gating_signal(loss: Loss, gated: Floats, plain: Floats) -> Floats:
+    """Minus the slope of the loss at an aggregate without gates, ``plain`` (n,), times what gates change there.
 
     Its mean is positive if gates move predictions towards the responses.
     """
-    return np.asarray(-loss.slope(plain) * (forecasts - plain))
+    return np.asarray(-loss.slope(plain) * (gated - plain))
 
 
 def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> RouterFit:
@@ -111,7 +107,7 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
 
     ``seed`` draws the orders of the rows.
     """
-    seen, data, prior = sample.seen, sample.held_out, log_prior(candidates)
+    seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
     F, loss = seen.F, sample.loss.part(data.rows)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     splits = _gate_splits(data, weight, seed)
@@ -126,10 +122,9 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], settings.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
-    priors = np.stack([prior, without_gates(prior, candidates)])
     learned = [mix(whole, priors, kept) for _, kept in parts]
-    shares, plain_shares = (
-        [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in (0, 1)
+    shares, gated, plain = (
+        [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in range(3)
     )
     (mixing,) = mix(whole, priors[:1])
     entries, fitted = used_rows, [one for one, _ in lists]
@@ -144,8 +139,8 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         F=F[used],
         weights=weights,
         forecasts=_by_part(forecasts, shares),
-        plain=_by_part(forecasts, plain_shares),
         stack=forecasts[:, candidates.index(CONVEX)],
+        signal=gating_signal(used_loss, _by_part(forecasts, gated), _by_part(forecasts, plain)),
         compared=compared,
         errors=np.average(used_loss.error(forecasts), axis=0, weights=weight[used] if weight[used].any() else None),
         **classes,
@@ -171,15 +166,15 @@ def fresh_signals(
         counts.append(len(folds))
         start += len(data.rows)
     found = iter(fit_lists(candidates, ListRows.join([one.seen for one in samples]), loss, weight, splits, seed))
-    prior, asked, signals = log_prior(candidates), iter(splits), []
+    priors, asked, signals = log_priors(candidates)[1:], iter(splits), []
     for count in counts:
         used = np.concatenate([out for _, out in islice(asked, count)])
         forecasts = np.concatenate([forecasts for _, forecasts in islice(found, count)])
         (_, fresh), (_, judged) = next(asked), next(found)
         orders = _orders(None, len(used), settings.n_orders, seed)
         whole = ListForecasts(forecasts, loss.part(used), weight[used], settings.rate, orders)
-        with_gates, plain = mix(whole, np.stack([prior, without_gates(prior, candidates)]))
-        signals.append(gating_signal(loss.part(fresh), judged @ with_gates.shares, judged @ plain.shares))
+        gated, plain = mix(whole, priors)
+        signals.append(gating_signal(loss.part(fresh), judged @ gated.shares, judged @ plain.shares))
     return signals
 
 
@@ -187,11 +182,6 @@ def _inner(data: HeldOut) -> Iterator[tuple[Indices, Indices]]:
     """The splits of the entries that are not fresh."""
     for known, out in list(data.learners()):
         yield known[data.fold[known] < len(data.train)], out
-
-
-def without_gates(log_prior: Floats, candidates: tuple[Candidate, ...]) -> Floats:
-    """The log prior (S,) of a list without its gates."""
-    return np.where([c.kind == "gate" for c in candidates], -np.inf, log_prior)
 
 
 def fit_lists(

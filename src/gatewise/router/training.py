@@ -207,7 +207,7 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
     stage = TrainingStage(error)
-    return Trained(experts, shared, fit, view, False, always, error, (stage,), _by_row(fit.rows, fit.signal(), n))
+    return Trained(experts, shared, fit, view, False, always, error, (stage,), _by_row(fit.rows, fit.signal, n))
 
 
 def _signal(task: TrainingTask, trained: Trained) -> Floats:
@@ -223,7 +223,7 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     if not task.settings.test:
         return np.zeros(n)
     if trained.in_time or len(distinct) < 2:
-        return _by_row(fit.rows, fit.signal(), n)
+        return _by_row(fit.rows, fit.signal, n)
     target = task.y - trained.always
     folds = _test_folds(task)
     half = len(folds) // 2

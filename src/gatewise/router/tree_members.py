@@ -7,12 +7,11 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.gates.feature_maps import faded
-from gatewise.losses import ResidualLoss
+from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
-from gatewise.solvers.boosting import boost, Boosted, Boosting, BoostingProblem, forests
 from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
@@ -38,6 +37,23 @@ def shared_learners(names: Sequence[str]) -> list[Candidate]:
     return [c for name, members in listed.items() if name in names for c in members]
 
 
+def boosting_samples(task: ListTask) -> list[kernels.BoostingSample]:
+    """The samples of a task, as boosting takes them."""
+    return [kernels.BoostingSample(s.reference, s.sample_weight, s.scale, s.asked) for s in task.samples]
+
+
+def boosting_problem(columns: Floats, F: Floats, loss: Loss) -> kernels.BoostingProblem:
+    """Trees on columns (n, p), for mixtures of forecasts F (n, M) and their loss."""
+    if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian):
+        return kernels.BoostingProblem(columns, F, loss.y)
+
+    def judge(z: Floats, places: Indices, scale: float) -> tuple[Floats, Floats]:
+        here = loss.scaled(scale).part(places)
+        return here.slope(z), here.curvature(z)
+
+    return kernels.BoostingProblem(columns, F, judge=judge)
+
+
 @dataclass(frozen=True, eq=False)
 class TreeGates:
     """Gates whose scores are sums of boosted trees in the inputs: ``trees`` has the ensemble of every depth.
@@ -53,12 +69,12 @@ class TreeGates:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Boost the scores of every gate."""
         rows = task.rows
-        problem = BoostingProblem(rows.inputs.for_trees, rows.F, task.loss)
+        problem, samples = boosting_problem(rows.inputs.for_trees, rows.F, task.loss), boosting_samples(task)
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
-        found = {
-            depth: boost(problem, task.samples, "scores", Boosting(depth, GATE_SHRINKAGE, rounds[depth]), seed)
-            for depth in sorted(rounds)
-        }
+        found = {}
+        for depth in sorted(rounds):
+            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth])
+            found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
             offset, inside, F = np.log(sample.reference), rows.inputs.inside[sample.asked], rows.F[sample.asked]
@@ -106,17 +122,17 @@ class SharedLearners:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Fit every learner; the loss must be one of residuals."""
         assert isinstance(task.loss, ResidualLoss)  # other losses have no shared parts in their lists
-        columns = task.commons[0].tree_columns(task.rows)
+        columns, samples = task.commons[0].tree_columns(task.rows), boosting_samples(task)
         rounds = tuple(sorted(c.trees for c in candidates if c.name == "boosted"))
-        boosted: list[Boosted] = []
+        boosted: list[kernels.Boosted] = []
         if rounds:
-            stacked = [s._replace(reference=c.stack) for s, c in zip(task.samples, task.commons, strict=True)]
-            plan = Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds)
-            boosted = boost(BoostingProblem(columns, task.rows.F, task.loss), stacked, "shared", plan, seed)
+            stacked = [s._replace(reference=c.stack) for s, c in zip(samples, task.commons, strict=True)]
+            plan = kernels.Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds)
+            boosted = kernels.boost(boosting_problem(columns, task.rows.F, task.loss), stacked, "shared", plan, seed)
         grown: list[tuple[kernels.Trees, Floats]] = []
         if any(c.name == "forest" for c in candidates):
             targets = [(task.loss.y - c.center @ c.stack) / c.unit for c in task.commons]
-            grown = forests(columns, targets, task.samples, LEAST_LEAF, seed)
+            grown = kernels.forests(columns, targets, samples, LEAST_LEAF, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
             trees, found = {}, {}

@@ -45,6 +45,7 @@ class Verdict:
         "the convex stack"; or the best single expert, where the aggregate is the convex stack itself.
     p_value
         Of the one-sided test that gates add nothing to answers with constant weights, shared parts included.
+        Products of inputs and forecasts, which make the weights linear functions of x, are left out of the test.
     """
 
     headline: Headline

@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 from gatewise import kernels
 from gatewise.arrays import Floats, Indices
 from gatewise.scores.queries import Design, Queries
-from gatewise.solvers.boosting import pack_trees
 
 BLOCK = 1024  # rows whose distances to all others are held at a time
 MOST_TARGETS = 6  # principal components of the centred scores that a tree is grown on
@@ -136,8 +135,13 @@ def _packed(design: Design, grown: Sequence[Any], columns: Any, centred: Floats)
     """Trees whose leaves hold the mean of all M centred scores, shrunk towards that of all rows."""
     level = centred.mean(axis=0)
     Y = centred - level
-    leaves = [(one.tree_, _leaf_means(one.tree_, one.apply(columns), Y) / len(grown)) for one in grown]
-    return TreeMember(design, pack_trees(leaves, Y.shape[1], columns.shape[1]), level)
+    leaves = [(_nodes(one.tree_), _leaf_means(one.tree_, one.apply(columns), Y) / len(grown)) for one in grown]
+    return TreeMember(design, kernels.join_trees(leaves, Y.shape[1], columns.shape[1]), level)
+
+
+def _nodes(tree: Any) -> kernels.Nodes:
+    """The nodes of a tree of scikit-learn."""
+    return kernels.Nodes(np.maximum(tree.feature, -1), tree.threshold, tree.children_left, tree.children_right)
 
 
 def _leaf_means(tree: Any, leaf: Indices, Y: Floats) -> Floats:

@@ -67,8 +67,10 @@ def test_a_router_is_compared_with_random_ones(seen):
     assert found.null == "router"
     for layer in found.layers:
         assert layer.total_excess.value == pytest.approx(layer.total - layer.total_null)
-        assert layer.beyond_initial.value == pytest.approx(0.0)
+        assert layer.initial.layer.value == pytest.approx(0.0)
+        assert (layer.initial.p_values > 0.05).all()
         assert (layer.p_values >= 1 / 20).all()
+        np.testing.assert_allclose(layer.beyond[0], layer.table - layer.expected)
 
 
 def test_pairs_have_the_sums_of_the_loads(seen):

@@ -1,6 +1,6 @@
 """What the loss becomes when a layer loses an expert, for all tokens at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args, Literal
 
 import numpy as np
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from gatewise.arrays import as_count, Booleans, Floats, Indices
-from gatewise.geometry.grouped_rows import group_sums, ratio_interval
+from gatewise.geometry.grouped_rows import group_sums, positive_ratio_p_value, ratio_interval
 from gatewise.nn.xray.expert_calls import ExpertCall, Rewrite
 from gatewise.nn.xray.probed_model import ProbedModel
 from gatewise.nn.xray.removal import without
 from gatewise.nn.xray.token_batches import Tokens
-from gatewise.stats import Interval
+from gatewise.stats import adjusted_p_values, Interval
 
 Mode = Literal["zero", "renormalize", "next"]
 
@@ -22,7 +22,8 @@ Mode = Literal["zero", "renormalize", "next"]
 class Ablation:
     """An expert that was taken away: the rise of the loss over all tokens, and over those that it served.
 
-    Loss is in nats a token; the intervals have documents as units.
+    Loss is in nats a token; the intervals have documents as units. ``adjusted`` is the p-value of the null that the
+    loss over all tokens does not rise, adjusted for all experts that were asked for together.
     """
 
     layer: int
@@ -30,6 +31,7 @@ class Ablation:
     mode: str
     rise: Interval
     served: Interval
+    adjusted: float
 
 
 def ablated_losses(probed: ProbedModel, tokens: Tokens, call: ExpertCall, expert: int, mode: Mode) -> Floats:
@@ -62,11 +64,21 @@ def _dropped(expert: int, rescale: bool) -> Rewrite:
     return rewrite
 
 
-def risen(before: Floats, after: Floats, used: Booleans, documents: Indices) -> tuple[Interval, Interval]:
-    """The mean rise of the loss over all tokens that have one, and over those that used the expert, by document."""
+def risen(before: Floats, after: Floats, used: Booleans, documents: Indices) -> tuple[Interval, Interval, float]:
+    """The mean rise of the loss over all tokens that have one, and over those that used the expert, by document.
+
+    The third is the p-value of no rise over all tokens, by Student's test.
+    """
     some = ~np.isnan(before)
     n_documents = int(documents.max()) + 1
     rise = after[some] - before[some]
     columns = np.column_stack([rise, np.ones_like(rise), rise * used[some], used[some]])
     sums = group_sums(columns, documents[some], n_documents)
-    return ratio_interval(sums[:, 0], sums[:, 1]), ratio_interval(sums[:, 2], sums[:, 3])
+    p_value = positive_ratio_p_value(sums[:, 0], sums[:, 1])
+    return ratio_interval(sums[:, 0], sums[:, 1]), ratio_interval(sums[:, 2], sums[:, 3]), p_value
+
+
+def adjusted_ablations(found: list[Ablation]) -> tuple[Ablation, ...]:
+    """The same with p-values that are adjusted for all of them."""
+    p_values = adjusted_p_values([one.adjusted for one in found])
+    return tuple(replace(one, adjusted=float(p)) for one, p in zip(found, p_values, strict=True))

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from gatewise.arrays import Booleans, Floats, Indices
 from gatewise.geometry.grouped_rows import FEWEST_TESTED, flipped_sums
@@ -17,14 +18,17 @@ STEPS = 200
 class CoactivationLayer:
     """Pairs of a layer: how often they are active together, (M, M), and how often their loads and K alone make them.
 
-    Both are fractions of tokens; ``p_values`` (M, M) are two-sided and adjusted for all pairs of all layers, 1 where
-    a pair is too rare to be tested.
+    Both are fractions of tokens, and ``beyond`` (3, M, M) is their difference with the lower and upper ends of its
+    interval by document. ``p_values`` (M, M) are two-sided and adjusted for all pairs of all layers, 1 where a pair
+    is too rare to be ``tested``.
     """
 
     name: str
     together: Floats
     expected: Floats
+    beyond: Floats
     p_values: Floats
+    tested: Booleans
 
 
 def pair_probabilities(load: Floats, k: int) -> Floats:
@@ -146,15 +150,36 @@ def coactivations(
     tested = np.concatenate([testable(expected, score) for score, _, expected in parts])
     ends = np.cumsum([part[0].shape[1] for part in parts])[:-1]
     p_values = np.split(pair_p_values(scores, tested, n_flips, rng), ends)
-    n = len(documents)
+    sizes = np.bincount(documents).astype(np.float64)
     return tuple(
-        CoactivationLayer(
-            layer.name,
-            _square(together / n, layer.n_experts, 0.0),
-            _square(expected / n, layer.n_experts, 0.0),
-            _square(p, layer.n_experts, 1.0),
-        )
-        for layer, (_, together, expected), p in zip(layers, parts, p_values, strict=True)
+        _reported(layer, *part, p, some, sizes)
+        for layer, part, p, some in zip(layers, parts, p_values, np.split(tested, ends), strict=True)
+    )
+
+
+def _reported(
+    layer: LayerTrace,
+    scores: Floats,
+    together: Floats,
+    expected: Floats,
+    p_values: Floats,
+    tested: Booleans,
+    sizes: Floats,
+) -> CoactivationLayer:
+    """The pairs of one layer as tables, from scores (G, P), sums over all tokens (P,) and document sizes (G,)."""
+    n, m = sizes.sum(), layer.n_experts
+    difference = (together - expected) / n
+    influence = (scores - np.outer(sizes, difference)) / n
+    error = np.sqrt(len(sizes) / (len(sizes) - 1) * (influence**2).sum(axis=0))
+    half = float(special.stdtrit(len(sizes) - 1, 0.975)) * error
+    ends = (difference, difference - half, difference + half)
+    return CoactivationLayer(
+        layer.name,
+        _square(together / n, m, 0.0),
+        _square(expected / n, m, 0.0),
+        np.stack([_square(one, m, 0.0) for one in ends]),
+        _square(p_values, m, 1.0),
+        _square(tested.astype(np.float64), m, 0.0) > 0,
     )
 
 

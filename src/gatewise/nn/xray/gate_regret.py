@@ -1,12 +1,12 @@
 """Could another router do better? One is fitted on half of the documents and judged on the others."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gatewise.arrays import Booleans, Floats, Indices
-from gatewise.geometry.grouped_rows import group_sums, halves, ratio_interval
-from gatewise.stats import Interval
+from gatewise.geometry.grouped_rows import group_sums, halves, positive_ratio_p_value, ratio_interval
+from gatewise.stats import adjusted_p_values, Interval
 
 PENALTIES: Floats = np.array([1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4])
 THRESHOLDS: Floats = np.array([0.0, 0.01, 0.03, 0.1, 0.3, np.inf])  # nats
@@ -19,13 +19,15 @@ class GateRegret:
 
     ``gain`` is on the held-out documents, in nats a token: a lower estimate of the regret, as a still better router
     may exist. ``oracle`` is the gain of the best expert of each token, which no router knows. ``changed`` is the
-    fraction of tokens for which the fitted router chooses another expert.
+    fraction of tokens for which the fitted router chooses another expert, and ``adjusted`` the p-value of no gain,
+    adjusted for all layers that were asked for together.
     """
 
     layer: int
     gain: Interval
     oracle: float
     changed: float
+    adjusted: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,14 @@ def measured_regret(
     sums = group_sums(np.column_stack([gain, np.ones_like(gain)]), units, int(units.max()) + 1)
     oracle = -np.where(barred[second], np.inf, rises[second]).min(axis=1)
     changed = float((gain != 0.0).mean())
-    return GateRegret(layer, ratio_interval(sums[:, 0], sums[:, 1]), float(oracle.mean()), changed)
+    interval, p_value = ratio_interval(sums[:, 0], sums[:, 1]), positive_ratio_p_value(sums[:, 0], sums[:, 1])
+    return GateRegret(layer, interval, float(oracle.mean()), changed, p_value)
+
+
+def adjusted_regrets(found: list[GateRegret]) -> tuple[GateRegret, ...]:
+    """The same with p-values that are adjusted for all layers."""
+    p_values = adjusted_p_values([one.adjusted for one in found])
+    return tuple(replace(one, adjusted=float(p)) for one, p in zip(found, p_values, strict=True))
 
 
 def _best_router(

@@ -1,20 +1,23 @@
 """The instrument: hooks on a model's experts, a text to run it on, and the questions that one asks of it."""
 
+from contextlib import ExitStack
 from types import TracebackType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
 from torch import nn
 
 from gatewise.arrays import as_count, Floats, Indices
-from gatewise.geometry import Alignment, alignment, Specialization, specialization
+from gatewise.geometry import Alignment, Specialization
 from gatewise.geometry.grouped_rows import halves
-from gatewise.nn.xray.ablation import ablated_losses, Ablation, Mode, risen
+from gatewise.nn.xray.ablation import ablated_losses, Ablation, adjusted_ablations, Mode, risen
 from gatewise.nn.xray.doubled import alone, forced_losses, swapped
 from gatewise.nn.xray.expert_calls import ExpertCall
-from gatewise.nn.xray.gate_regret import GateRegret, measured_regret
-from gatewise.nn.xray.probed_model import probe
+from gatewise.nn.xray.gate_regret import adjusted_regrets, GateRegret, measured_regret
+from gatewise.nn.xray.layer_tests import tested_alignments, tested_specializations
+from gatewise.nn.xray.layer_trace import LayerTrace
+from gatewise.nn.xray.probed_model import evaluating, probe
 from gatewise.nn.xray.pruning import (
     certified,
     check_budget,
@@ -42,13 +45,14 @@ class Xray:
     """A model under inspection; make it with `xray`, use it in a ``with`` block, and `run` it on a text first.
 
     Layers are numbered from 0 among those that have experts; ``layers`` has their names. Within the block the model
-    is in evaluation mode; afterwards it is as it was.
+    is in evaluation mode; afterwards it is as it was. Questions may be asked after the block, too: hooks and
+    evaluation mode are there whenever the model is run for one.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self._probed = probe(model)
         self._trace: Trace | None = None
-        self._training = model.training
+        self._block = ExitStack()
         self._kept: dict[tuple[int, int | None], Floats] = {}
         self._ablated: dict[tuple[int, int, str], Floats] = {}
 
@@ -65,14 +69,13 @@ class Xray:
         return self._trace
 
     def __enter__(self) -> "Xray":
-        self._training = self._probed.model.training
-        self._probed.model.eval()
+        self._block.enter_context(evaluating(self._probed.model))
         return self
 
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _where: TracebackType | None
     ) -> None:
-        self._probed.model.train(self._training)
+        self._block.close()
 
     def run(
         self,
@@ -120,7 +123,7 @@ class Xray:
         """The rise of the loss without an expert, for all tokens at once; all experts, or layers, if none is given.
 
         "next" lets the router choose as if the expert were not there, "zero" drops its part of the sum, and
-        "renormalize" gives its weight to the token's other experts.
+        "renormalize" gives its weight to the token's other experts. p-values are adjusted for all that are asked for.
         """
         found = []
         for number in self._numbers(layer):
@@ -130,8 +133,8 @@ class Xray:
                 used = (traced_layer.indices == m).any(axis=1)
                 found.append(Ablation(number, m, mode, *risen(self.trace.loss, after, used, self.trace.units)))
                 self._ablated[number, m, mode] = after
-        self.trace.findings["ablation"] = tuple(found)
-        return tuple(found)
+        self.trace.findings["ablation"] = adjusted_ablations(found)
+        return adjusted_ablations(found)
 
     def redundancy(self, layer: int | None = None, margin: float = 0.01, seed: int = 0) -> tuple[Substitute, ...]:
         """Is every expert served by another one to within ``margin`` nats a token? A test of equivalence.
@@ -167,25 +170,46 @@ class Xray:
             hidden, units = one.hidden[rows].astype(np.float64), self.trace.units[rows]
             rng = np.random.default_rng(seed)
             found.append(measured_regret(number, hidden, rises, others, units, rng))
-        self.trace.findings["gate regret"] = tuple(found)
-        return tuple(found)
+        self.trace.findings["gate regret"] = adjusted_regrets(found)
+        return adjusted_regrets(found)
 
-    def specialization(self, layer: int, seed: int = 0) -> Specialization:
-        """The test of `geometry.specialization` on the exact losses of every expert alone, documents as units."""
-        losses, one, rows = self.counterfactual(layer), self.trace.layers[layer], self.trace.scored
-        found = specialization(losses[rows], one.chosen[rows], groups=self.trace.units[rows], seed=seed)
-        self.trace.findings.setdefault("specialization", {})[layer] = found
-        return found
+    @overload
+    def specialization(self, layer: int, seed: int = 0) -> Specialization: ...
 
-    def alignment(self, layer: int, seed: int = 0) -> Alignment:
-        """Does the layer choose the best expert of each token more often than chance? Documents are units."""
-        losses, one, rows = self.counterfactual(layer), self.trace.layers[layer], self.trace.scored
-        chosen = one.chosen[rows]
-        weights = chosen / np.maximum(chosen.sum(axis=1, keepdims=True), 1)
-        best, units = losses[rows].argmin(axis=1), self.trace.units[rows]
-        found = alignment(weights, best, one.n_experts, groups=units, seed=seed)
-        self.trace.findings.setdefault("alignment", {})[layer] = found
-        return found
+    @overload
+    def specialization(self, layer: None = None, seed: int = 0) -> tuple[Specialization, ...]: ...
+
+    def specialization(self, layer: int | None = None, seed: int = 0) -> Specialization | tuple[Specialization, ...]:
+        """The test of `geometry.specialization` on the exact losses of every expert alone, documents as units.
+
+        Without ``layer`` all layers are tested, and p-values are adjusted for all of their experts.
+        """
+        numbers, given = self._numbers(layer), self._losses_alone(layer)
+        found = tested_specializations(*given, self.trace.units[self.trace.scored], seed)
+        self.trace.findings["specialization"] = dict(zip(numbers, found, strict=True))
+        return found if layer is None else found[0]
+
+    @overload
+    def alignment(self, layer: int, seed: int = 0) -> Alignment: ...
+
+    @overload
+    def alignment(self, layer: None = None, seed: int = 0) -> tuple[Alignment, ...]: ...
+
+    def alignment(self, layer: int | None = None, seed: int = 0) -> Alignment | tuple[Alignment, ...]:
+        """Does a layer choose the best expert of each token more often than chance? Documents are units.
+
+        Without ``layer`` all layers are tested, and p-values are adjusted for them.
+        """
+        numbers, given = self._numbers(layer), self._losses_alone(layer)
+        found = tested_alignments(*given, self.trace.units[self.trace.scored], seed)
+        self.trace.findings["alignment"] = dict(zip(numbers, found, strict=True))
+        return found if layer is None else found[0]
+
+    def _losses_alone(self, layer: int | None) -> tuple[list[LayerTrace], list[Floats]]:
+        """Layers, and the exact losses of their experts alone, (n, M) each, at the tokens that have a loss."""
+        numbers, rows = self._numbers(layer), self.trace.scored
+        losses = [self.counterfactual(number)[rows] for number in numbers]
+        return [self.trace.layers[number].at(rows) for number in numbers], losses
 
     def prune(self, budget: int, seed: int = 0) -> Pruning:
         """Keep ``budget`` experts in every layer: chosen on half of the documents, certified on the others.
@@ -195,13 +219,13 @@ class Xray:
         bound that this choice does not spoil.
         """
         trace, probed = self.trace, self._probed
-        check_budget(probed, trace.layers, budget)
+        groups = check_budget(probed, trace.layers, budget)
         first, second = (
             rows[~np.isnan(trace.loss[rows])] for rows in halves(trace.units, np.random.default_rng(seed))
         )
         rules = []
         for rule, scores in self._scores(first).items():
-            kept = tuple(kept_by_score(one, budget) for one in scores)
+            kept = tuple(kept_by_score(one, budget, groups) for one in scores)
             after = pruned_losses(probed, trace.tokens, kept)
             rise, bound = certified(after[second] - trace.loss[second], trace.units[second])
             rules.append(PruningRule(rule, kept, float(after[first].mean()), rise, bound))

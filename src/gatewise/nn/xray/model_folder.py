@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from gatewise.geometry.grouped_rows import FEWEST_GROUPS
-from gatewise.nn.xray.inspector import xray
+from gatewise.nn.xray.inspector import Xray, xray
 from gatewise.nn.xray.token_kinds import token_kinds
 from gatewise.nn.xray.trace import Trace
 from gatewise.nn.xray.verdicts import verdicts
@@ -58,31 +58,56 @@ def encoded(files: Sequence[Path], tokenizer: Any, length: int = LENGTH) -> tupl
 
 
 def examined(
-    folder: Path, texts: Sequence[Path], budget: int | None = None, say: Callable[[str], None] = print
+    folder: Path,
+    texts: Sequence[Path],
+    budget: int | None = None,
+    initial: Path | None = None,
+    say: Callable[[str], None] = print,
 ) -> tuple[Trace, str]:
-    """Ask a model everything: the trace and the page, as HTML; classes are kinds of tokens."""
+    """Ask a model everything: the trace and the page, as HTML; classes are kinds of tokens.
+
+    ``initial`` is the folder of the initial checkpoint, where there is one.
+    """
     files = text_files(texts)
     model, tokenizer = load_folder(folder)
-    if torch.cuda.is_available():
-        model = model.cuda()
     ids, mask = encoded(files, tokenizer)
-    with xray(model) as x:
-        trace = x.run(ids, [str(file) for file in files], mask)
+    names = [str(file) for file in files]
+    before = None
+    if initial is not None:
+        with xray(_placed(load_folder(initial)[0])) as x:
+            before = x.run(ids, names, mask)
+    with xray(_placed(model)) as x:
+        trace = x.run(ids, names, mask)
         words = [tokenizer.decode([place]) for place in range(max(len(tokenizer), int(trace.ids.max()) + 1))]
-        kinds = np.array(token_kinds(words))[trace.ids]
-        steps: list[tuple[str, Callable[[], Any]]] = [
-            ("load and entropy", lambda: (trace.load(), trace.entropy())),
-            ("usage against chance", lambda: trace.usage(kinds, "chance")),
-            ("usage against random routers", lambda: trace.usage(kinds, "router")),
-            ("experts taken away", x.ablate),
-            ("substitutes", x.redundancy),
-            ("better routers", x.gate_regret),
-        ]
-        if budget is not None:
-            steps.append((f"{budget} experts a layer", lambda: x.prune(budget)))
-        for what, ask in steps:
+        for what, ask in questions(x, np.array(token_kinds(words))[trace.ids], budget, before):
             _asked(what, ask, say)
     return trace, page(trace, words)
+
+
+def questions(
+    x: Xray, classes: Any, budget: int | None = None, initial: Trace | None = None
+) -> list[tuple[str, Callable[[], Any]]]:
+    """Everything that can be asked of a model that was run, by name; ``classes`` (n,) are those of its tokens."""
+    trace = x.trace
+    asked: list[tuple[str, Callable[[], Any]]] = [
+        ("load and entropy", lambda: (trace.load(), trace.entropy())),
+        ("usage against chance", lambda: trace.usage(classes, "chance")),
+        ("usage against random routers", lambda: trace.usage(classes, "router", initial=initial)),
+        ("experts that are active together", lambda: trace.coactivation(classes)),
+        ("experts taken away", x.ablate),
+        ("substitutes", x.redundancy),
+        ("better routers", x.gate_regret),
+        ("specialists", x.specialization),
+        ("best experts chosen", x.alignment),
+    ]
+    if budget is not None:
+        asked.append((f"{budget} experts a layer", lambda: x.prune(budget)))
+    return asked
+
+
+def _placed(model: Any) -> Any:
+    """The model on the GPU where there is one."""
+    return model.cuda() if torch.cuda.is_available() else model
 
 
 def _asked(what: str, ask: Callable[[], Any], say: Callable[[str], None]) -> None:

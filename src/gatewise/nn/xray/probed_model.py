@@ -1,6 +1,7 @@
 """A model that is run on batches of tokens, with or without a change of its routing: one loss a token."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,26 @@ from gatewise.nn.xray.expert_calls import expert_calls, ExpertCall, Rewrite, rew
 from gatewise.nn.xray.token_batches import TokenBatch, Tokens
 
 Watch = Callable[[Any], Any]
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within the block a model is in evaluation mode; afterwards each of its modules is as it was."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+@torch.no_grad()
+def expert_outputs(call: ExpertCall, hidden: Tensor, experts: Tensor) -> Tensor:
+    """What one expert a token, (N,), makes of hidden states (N, d) with weight one, (N, d) in float32."""
+    with evaluating(call.experts):
+        output: Tensor = call.experts(hidden, experts[:, None], hidden.new_ones(len(hidden), 1))
+    return output.float()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +60,7 @@ class ProbedModel:
             given["output_router_logits"] = False  # the balance loss of training does not know 4-D masks
         if positions is not None:
             given["position_ids"] = positions.to(device)
-        with torch.no_grad():
+        with torch.no_grad(), evaluating(self.model):
             output = self.model(**given)
         scores = getattr(output, "logits", output)
         if not isinstance(scores, Tensor) or scores.shape[:2] != ids.shape:

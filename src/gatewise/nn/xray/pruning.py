@@ -14,7 +14,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.geometry.grouped_rows import group_sums, ratio_and_error, ratio_interval
 from gatewise.nn.xray.expert_calls import ExpertCall
 from gatewise.nn.xray.layer_trace import LayerTrace
-from gatewise.nn.xray.probed_model import ProbedModel
+from gatewise.nn.xray.probed_model import expert_outputs, ProbedModel
 from gatewise.nn.xray.removal import without
 from gatewise.nn.xray.token_batches import Tokens
 from gatewise.stats import Interval, upper_mean_bound
@@ -77,13 +77,30 @@ class Pruning:
         small.save_pretrained(folder)
 
 
-def kept_by_score(scores: Floats, budget: int) -> tuple[int, ...]:
+def kept_by_score(scores: Floats, budget: int, n_groups: int = 1) -> tuple[int, ...]:
     """The ``budget`` experts of largest score (M,), in order of their numbers; ties go to the smaller number.
 
-    >>> kept_by_score(np.array([0.1, 0.5, 0.3]), 2)
-    (1, 2)
+    With groups of experts, each of M / n_groups neighbours, as many stay in every group.
+
+    >>> kept_by_score(np.array([0.1, 0.5, 0.3, 0.4]), 2), kept_by_score(np.array([0.1, 0.2, 0.3, 0.4]), 2, n_groups=2)
+    ((1, 3), (1, 3))
     """
-    return tuple(sorted(np.argsort(-scores, kind="stable")[:budget].tolist()))
+    order = np.argsort(-scores.reshape(n_groups, -1), axis=1, kind="stable")[:, : budget // n_groups]
+    starts = np.arange(n_groups)[:, None] * (len(scores) // n_groups)
+    return tuple(sorted((starts + order).ravel().tolist()))
+
+
+def expert_groups(model: nn.Module) -> tuple[int, int, int]:
+    """The groups among which a model's routers choose first: their number, how many are taken, and least size.
+
+    Routers rank a group by the sum of its two best scores, so that it needs two experts; DeepSeek-V2 by the best one.
+    """
+    config = getattr(model, "config", None)
+    method = getattr(config, "topk_method", None)
+    groups = getattr(config, "n_group", None) or 1
+    if groups == 1 or method == "greedy":
+        return 1, 1, 1
+    return groups, getattr(config, "topk_group", None) or groups, 1 if method == "group_limited_greedy" else 2
 
 
 def pruned_losses(probed: ProbedModel, tokens: Tokens, kept: tuple[tuple[int, ...], ...]) -> Floats:
@@ -113,7 +130,6 @@ def certified(rise: Floats, documents: Indices) -> tuple[Interval, float]:
     return ratio_interval(totals, counts), upper_mean_bound(values)
 
 
-@torch.no_grad()
 def weighted_norms(call: ExpertCall, layer: LayerTrace, rows: Indices, device: torch.device) -> Floats:
     """The mean of weight times norm of its output over the tokens of ``rows`` that each expert serves, (M,)."""
     dtype = next(call.experts.parameters()).dtype
@@ -121,9 +137,9 @@ def weighted_norms(call: ExpertCall, layer: LayerTrace, rows: Indices, device: t
     sums, counts = np.zeros((2, layer.n_experts + 1))
     for k in range(layer.indices.shape[1]):
         places = layer.places[rows, k]
-        known = torch.from_numpy(places.clip(max=layer.n_experts - 1)).to(device)[:, None]
-        output = call.experts(hidden, known, hidden.new_ones(len(hidden), 1))
-        np.add.at(sums, places, layer.weights[rows, k] * output.float().norm(dim=1).cpu().double().numpy())
+        known = torch.from_numpy(places.clip(max=layer.n_experts - 1)).to(device)
+        norms = expert_outputs(call, hidden, known).norm(dim=1).cpu().double().numpy()
+        np.add.at(sums, places, layer.weights[rows, k] * norms)
         np.add.at(counts, places, 1.0)
     return np.asarray(sums / np.maximum(counts, 1.0))[: layer.n_experts]
 
@@ -150,13 +166,16 @@ def smaller_model(probed: ProbedModel, kept: tuple[tuple[int, ...], ...]) -> nn.
     return made
 
 
-def check_budget(probed: ProbedModel, layers: tuple[LayerTrace, ...], budget: int) -> None:
-    """Refuse a budget below K or not below M, and models that choose among groups of experts."""
+def check_budget(probed: ProbedModel, layers: tuple[LayerTrace, ...], budget: int) -> int:
+    """Refuse a budget below K or not below M, or one that groups of experts cannot share; the number of groups."""
     active, total = max(layer.indices.shape[1] for layer in layers), min(call.n_experts for call in probed.calls)
     if not active <= budget < total:
         raise ValueError(f"budget must be from K = {active} to M - 1 = {total - 1} experts a layer, not {budget}")
-    groups = getattr(getattr(probed.model, "config", None), "n_group", None) or 1
-    if groups > 1:
+    groups, taken, least = expert_groups(probed.model)
+    fewest = groups * max(least, -(-active // taken))
+    if budget % groups or budget < fewest:
         raise ValueError(
-            f"the model must not choose among groups of experts to be pruned, but has n_group = {groups}"
+            f"budget must be a multiple of the {groups} groups of experts that the routers choose among, {fewest} or "
+            f"more, not {budget}: all groups must stay of one size, and those that are taken must hold K = {active}"
         )
+    return groups

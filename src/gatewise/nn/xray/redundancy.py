@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import special
 from torch import Tensor
 
 from gatewise.arrays import Floats, Indices
-from gatewise.geometry.grouped_rows import FEWEST_TESTED, group_sums, ratio_and_error
+from gatewise.geometry.grouped_rows import FEWEST_TESTED, group_sums, positive_ratio_p_value, ratio_and_error
 from gatewise.nn.xray.expert_calls import ExpertCall, Rewrite
 from gatewise.nn.xray.layer_trace import LayerTrace
+from gatewise.nn.xray.probed_model import expert_outputs
 from gatewise.stats import adjusted_p_values, Interval, student_interval
 
 CANDIDATES = 3
@@ -35,7 +35,6 @@ class Substitute:
     redundant: bool
 
 
-@torch.no_grad()
 def nearest_experts(call: ExpertCall, layer: LayerTrace, rows: Indices, device: torch.device) -> Indices:
     """For every expert the others by the distance of their outputs on its own tokens, nearest first, (M, M - 1).
 
@@ -47,20 +46,15 @@ def nearest_experts(call: ExpertCall, layer: LayerTrace, rows: Indices, device: 
     hidden = torch.from_numpy(layer.hidden[np.concatenate(owners)]).to(device, dtype)
     if not len(hidden):
         return order[:, 1:]
-    outputs = torch.stack([_output(call, hidden, m) for m in range(layer.n_experts)])  # (M, N, d)
+    alike = [torch.full((len(hidden),), m, device=device) for m in range(layer.n_experts)]
+    outputs = torch.stack([expert_outputs(call, hidden, one) for one in alike])  # (M, N, d)
     ends, start = np.cumsum([len(own) for own in owners]), 0
     for m, end in enumerate(ends):
-        part = outputs[:, start:end].float()
+        part = outputs[:, start:end]
         distance = (part - part[m]).square().mean(dim=(1, 2)) if end > start else torch.zeros(layer.n_experts)
         distance[m] = -1.0
         order[m], start = torch.argsort(distance, stable=True).cpu().numpy(), end
     return order[:, 1:]
-
-
-def _output(call: ExpertCall, hidden: Tensor, expert: int) -> Tensor:
-    only = torch.full((len(hidden), 1), expert, device=hidden.device)
-    output: Tensor = call.experts(hidden, only, hidden.new_ones(len(hidden), 1))
-    return output
 
 
 def replaced(table: Tensor, slot: int) -> Rewrite:
@@ -99,7 +93,7 @@ def tested_substitutes(
         totals, counts = group_sums(columns, documents, n_documents).T
         value, error, freedom = ratio_and_error(totals, counts)
         tested = freedom + 1 >= FEWEST_TESTED
-        p = float(special.stdtr(freedom, (value - margin) / max(error, 1e-300))) if tested else 1.0
+        p = positive_ratio_p_value(margin * counts - totals, counts) if tested else 1.0
         interval = student_interval(value, error, freedom)
         found.append((Substitute(number, m, int(substitute), interval, 1.0, tested, False), p))
     return found

@@ -12,6 +12,7 @@ from torch.overrides import TorchFunctionMode
 from gatewise.nn.xray.expert_calls import ExpertCall
 
 CHOICES = (torch.topk, Tensor.topk, torch.sort)  # layers of gatewise.nn sort, which settles ties
+MAXIMA = (torch.max, Tensor.max, torch.argmax, Tensor.argmax)  # routers that choose one expert after the other
 
 
 class _Barred(TorchFunctionMode):
@@ -38,12 +39,17 @@ class _Barred(TorchFunctionMode):
                 return scores
             self.products += 1
             return _least(scores, gone)
-        if func in CHOICES and args[0].shape[-1] != 0:
+        if args and (func in CHOICES or (func in MAXIMA and _along_an_axis(args, kwargs))):
             barred = gone.view(_grouping(args[0], len(gone)))
             if barred.numel() == len(gone) and args[0].shape[-barred.ndim :] == barred.shape:
                 self.chosen += int(barred.ndim == 1)
                 return func(args[0].masked_fill(barred, float("-inf")), *args[1:], **kwargs)
         return func(*args, **kwargs)
+
+
+def _along_an_axis(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a maximum is that of a tensor over one of its axes, neither over all of it nor of two tensors."""
+    return kwargs.get("dim", args[1] if len(args) > 1 else None).__class__ is int
 
 
 def _least(scores: Tensor, gone: Tensor) -> Tensor:
@@ -53,7 +59,7 @@ def _least(scores: Tensor, gone: Tensor) -> Tensor:
 
 def _grouping(scores: Tensor, n_experts: int) -> tuple[int, ...]:
     """(M,), or (G, M / G) where the last two axes hold the experts by group."""
-    if scores.shape[-1] != n_experts and scores.ndim > 2 and scores.shape[-2:].numel() == n_experts:
+    if scores.ndim > 2 and scores.shape[-1] != n_experts and scores.shape[-2:].numel() == n_experts:
         return tuple(scores.shape[-2:])
     return (n_experts,)
 
@@ -62,8 +68,9 @@ def _grouping(scores: Tensor, n_experts: int) -> tuple[int, ...]:
 def without(removed: Mapping[ExpertCall, Tensor]) -> Iterator[None]:
     """Within the block the routers of some layers do not know some of their experts, (M,) booleans a layer.
 
-    Routers of transformers and those of `gatewise.nn` multiply hidden states by a matrix (M, d) and choose by Top-K;
-    one that does not is refused, as is one whose M is the size d of the hidden states.
+    Routers of transformers and those of `gatewise.nn` multiply hidden states by a matrix (M, d) and choose by Top-K,
+    or by one maximum after the other; one that does not is refused, as is one whose M is the size d of the hidden
+    states.
     """
     mode = _Barred()
     with ExitStack() as stack:
@@ -76,7 +83,7 @@ def without(removed: Mapping[ExpertCall, Tensor]) -> Iterator[None]:
         yield
     if removed and not mode.chosen:
         raise ValueError(
-            f"the router of {next(iter(removed)).name} must choose by Top-K to be asked for the next best"
+            f"the router of {next(iter(removed)).name} must choose by Top-K or maxima to be asked for the next best"
         )
 
 

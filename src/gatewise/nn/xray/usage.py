@@ -1,10 +1,11 @@
 """Do experts know classes of tokens, beyond chance, and beyond what random routers on the same states would show?"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from gatewise.arrays import Booleans, Floats, Indices
 from gatewise.geometry.grouped_rows import FEWEST_TESTED
@@ -19,7 +20,7 @@ from gatewise.nn.xray.class_information import (
 )
 from gatewise.nn.xray.layer_trace import LayerTrace
 from gatewise.nn.xray.random_routers import random_choices
-from gatewise.stats import Interval, student_interval
+from gatewise.stats import adjusted_p_values, Interval, student_interval
 
 FEWEST_TOKENS = 20
 
@@ -29,16 +30,18 @@ class LayerUsage:
     """One layer: the experts that each class goes to, and what an expert tells about the class, in bits.
 
     ``table`` (C, M) is the fraction of a class's choices that each expert has, ``expected`` (C, M) the mean of that
-    under the null. ``information`` (M,) is that of each expert and ``null`` (M,) its mean under the null; ``excess``
-    is the difference with its interval by document, and ``p_values`` (M,) are adjusted for all experts of all layers;
-    ``tested`` is False for an expert that is seen too seldom. ``total``, ``total_null``, ``total_excess`` and
-    ``total_p`` are the same for the layer as a whole, adjusted for all layers. ``beyond_initial`` is the layer's
-    information less that of the initial checkpoint, where one was given.
+    under the null, and ``beyond`` (3, C, M) their difference with the lower and upper ends of its interval by
+    document. ``information`` (M,) is that of each expert and ``null`` (M,) its mean under the null; ``excess`` is the
+    difference with its interval, and ``p_values`` (M,) are adjusted for all experts of all layers; ``tested`` is
+    False for an expert that is seen too seldom. ``total``, ``total_null``, ``total_excess`` and ``total_p`` are the
+    same for the layer as a whole, adjusted for all layers. ``initial`` compares with the initial checkpoint, where
+    one was given.
     """
 
     name: str
     table: Floats
     expected: Floats
+    beyond: Floats
     information: Floats
     null: Floats
     excess: tuple[Interval, ...]
@@ -48,7 +51,19 @@ class LayerUsage:
     total_null: float
     total_excess: Interval
     total_p: float
-    beyond_initial: Interval | None = None
+    initial: "BeyondInitial | None" = None
+
+
+@dataclass(frozen=True)
+class BeyondInitial:
+    """The information of a layer and of its experts less that of the initial checkpoint, with intervals by document.
+
+    ``p_values`` (M,) are those of no more information than there, adjusted for all experts of all layers.
+    """
+
+    layer: Interval
+    experts: tuple[Interval, ...]
+    p_values: Floats
 
 
 @dataclass(frozen=True)
@@ -68,7 +83,7 @@ class _LayerDraws:
     layer: Floats  # (B,)
     experts_influence: Floats  # (G, M), mean over draws
     layer_influence: Floats  # (G,)
-    table: Floats  # (C, M)
+    counts: Floats  # (G, C, M), mean over draws
 
 
 def measured_usage(
@@ -88,17 +103,27 @@ def measured_usage(
     kind = null
     if null == "chance":
         kind = "documents" if constant_within(classes, documents) else "shift"
-    draw = _drawing(kind, documents, classes, device)
+    if kind not in ("router", "shift", "documents"):
+        raise ValueError(f"null must be 'router' or 'chance', not {kind!r}")
     counts = [_counts(layer, layer.places, classes, documents, sizes) for layer in layers]
-    found = [information(one) for one in counts]
+    found, tested = [information(one) for one in counts], [_tested(one) for one in counts]
     drawn = [_LayerDrawn(layer, sizes) for layer in layers]
-    for _ in range(n_draws):
-        for one, (places, labels) in zip(drawn, draw(layers, rng), strict=True):
-            one.add(_counts(one.layer, places, labels, documents, sizes))
+    if kind == "router":
+        for one in drawn:
+            for places in random_choices(one.layer, n_draws, rng, device):
+                one.add(_counts(one.layer, places, classes, documents, sizes))
+    else:
+        move = permuted_topics if kind == "documents" else shifted
+        for _ in range(n_draws):
+            moved = move(classes, documents, rng)
+            for one in drawn:
+                one.add(_counts(one.layer, one.layer.places, moved, documents, sizes))
     draws = [one.summary() for one in drawn]
-    start = [None if initial is None else _beyond(one, other, classes, documents, sizes)
-             for one, other in zip(found, initial or layers, strict=True)]  # fmt: skip
-    return Usage(kind, names, _reports(layers, counts, found, draws, start))
+    start: Sequence[BeyondInitial | None] = [None] * len(found)
+    if initial is not None:
+        before = [information(_counts(one, one.places, classes, documents, sizes)) for one in initial]
+        start = beyond_initial(found, before, tested)
+    return Usage(kind, names, _reports(layers, counts, found, draws, tested, start))
 
 
 def _counts(
@@ -107,29 +132,11 @@ def _counts(
     return class_counts(places, classes, documents, (*sizes, layer.n_experts))
 
 
-def _drawing(
-    kind: str, documents: Indices, classes: Indices, device: Any
-) -> Callable[[Sequence[LayerTrace], np.random.Generator], Iterator[tuple[Indices, Indices]]]:
-    """One draw of the null: for every layer the choices and the classes."""
-    if kind not in ("router", "shift", "documents"):
-        raise ValueError(f"null must be 'router' or 'chance', not {kind!r}")
-    move = permuted_topics if kind == "documents" else shifted
-
-    def draw(layers: Sequence[LayerTrace], rng: np.random.Generator) -> Iterator[tuple[Indices, Indices]]:
-        if kind == "router":
-            yield from ((random_choices(layer, rng, device), classes) for layer in layers)
-        else:
-            moved = move(classes, documents, rng)
-            yield from ((layer.places, moved) for layer in layers)
-
-    return draw
-
-
 class _LayerDrawn:
     """Gathers the draws of a layer."""
 
     def __init__(self, layer: LayerTrace, sizes: tuple[int, int]) -> None:
-        self.layer, self.table = layer, np.zeros((sizes[1], layer.n_experts))
+        self.layer, self.counts = layer, np.zeros((*sizes, layer.n_experts))
         self.experts_influence, self.layer_influence = np.zeros((sizes[0], layer.n_experts)), np.zeros(sizes[0])
         self.found: list[tuple[Floats, float]] = []
 
@@ -138,13 +145,13 @@ class _LayerDrawn:
         self.found.append((drawn.experts, drawn.layer))
         self.experts_influence += drawn.experts_influence
         self.layer_influence += drawn.layer_influence
-        self.table += _table(counts)
+        self.counts += counts
 
     def summary(self) -> _LayerDraws:
         size = len(self.found)
         experts, layer = np.array([one[0] for one in self.found]), np.array([one[1] for one in self.found])
         influences = self.experts_influence / size, self.layer_influence / size
-        return _LayerDraws(experts, layer, *influences, self.table / size)
+        return _LayerDraws(experts, layer, *influences, self.counts / size)
 
 
 def _table(counts: Floats) -> Floats:
@@ -152,17 +159,61 @@ def _table(counts: Floats) -> Floats:
     return np.asarray(whole / np.maximum(whole.sum(axis=1, keepdims=True), 1.0))
 
 
-def _beyond(
-    found: Information, initial: LayerTrace, classes: Indices, documents: Indices, sizes: tuple[int, int]
-) -> Interval:
-    """The layer's information less that of the initial checkpoint."""
-    before = information(_counts(initial, initial.places, classes, documents, sizes))
-    return _interval(found.layer - before.layer, found.layer_influence - before.layer_influence)
+def beyond_initial(
+    found: list[Information], before: list[Information], tested: list[Booleans]
+) -> list[BeyondInitial]:
+    """What layers and experts tell about the class less what they told at first, from the information of both."""
+    values = [one.experts - other.experts for one, other in zip(found, before, strict=True)]
+    influences = [one.experts_influence - other.experts_influence for one, other in zip(found, before, strict=True)]
+    errors = [np.array([_error(column) for column in one.T]) for one in influences]
+    freedom = len(influences[0]) - 1
+    p_values = [
+        np.where(seen, special.stdtr(freedom, -value / np.maximum(error, 1e-300)), 1.0)
+        for value, error, seen in zip(values, errors, tested, strict=True)
+    ]
+    some = np.concatenate(tested)
+    adjusted = np.concatenate(p_values)
+    if some.any():
+        adjusted[some] = adjusted_p_values(adjusted[some])
+    ends = np.cumsum([len(one) for one in tested])[:-1]
+    return [
+        BeyondInitial(
+            _interval(one.layer - other.layer, one.layer_influence - other.layer_influence),
+            tuple(_interval(float(v), column) for v, column in zip(value, influence.T, strict=True)),
+            p,
+        )
+        for one, other, value, influence, p in zip(
+            found, before, values, influences, np.split(adjusted, ends), strict=True
+        )
+    ]
 
 
 def _interval(value: float, influence: Floats) -> Interval:
+    return student_interval(value, _error(influence), len(influence) - 1)
+
+
+def _error(influence: Floats) -> float:
+    """The standard error of a statistic from the influences of the documents, (G,)."""
     n = len(influence)
-    return student_interval(value, float(np.sqrt(n / (n - 1) * influence @ influence)), n - 1)
+    return float(np.sqrt(n / (n - 1) * influence @ influence))
+
+
+def beyond_table(counts: Floats, expected: Floats) -> Floats:
+    """What share of each class an expert has beyond what is expected, (3, C, M): value, lower and upper end.
+
+    ``counts`` (G, C, M) are those of the layer and ``expected`` (G, C, M) the mean of the null's. The share of expert
+    m in class c is a ratio of sums over documents, and the interval is that of the difference of two ratios.
+    """
+    difference, influence = np.zeros(counts.shape[1:]), np.zeros(counts.shape)
+    for sign, one in ((1.0, counts), (-1.0, expected)):
+        sizes = one.sum(axis=2, keepdims=True)  # (G, C, 1)
+        share = _table(one)
+        difference += sign * share
+        influence += sign * (one - share * sizes) / np.maximum(sizes.sum(axis=0), 1.0)
+    n = len(counts)
+    error = np.sqrt(n / (n - 1) * (influence**2).sum(axis=0))
+    half = float(special.stdtrit(n - 1, 0.975)) * error
+    return np.stack([difference, difference - half, difference + half])
 
 
 def _reports(
@@ -170,9 +221,9 @@ def _reports(
     counts: list[Floats],
     found: list[Information],
     draws: list[_LayerDraws],
-    start: list[Interval | None],
+    tested: list[Booleans],
+    start: Sequence[BeyondInitial | None],
 ) -> tuple[LayerUsage, ...]:
-    tested = [_tested(one) for one in counts]
     p_experts = largest_p_values(
         np.concatenate([one.experts for one in found]),
         np.concatenate([one.experts for one in draws], axis=1),
@@ -185,8 +236,8 @@ def _reports(
     )
     ends = np.cumsum([layer.n_experts for layer in layers])
     return tuple(
-        _report(layer.name, *parts, p, float(p_layer), beyond)
-        for layer, parts, p, p_layer, beyond in zip(
+        _report(layer.name, *parts, p, float(p_layer), first)
+        for layer, parts, p, p_layer, first in zip(
             layers, zip(counts, found, draws, tested, strict=True), np.split(p_experts, ends[:-1]), p_layers, start,
             strict=True,
         )
@@ -207,7 +258,7 @@ def _report(
     tested: Booleans,
     p_values: Floats,
     p_layer: float,
-    beyond: Interval | None,
+    first: BeyondInitial | None,
 ) -> LayerUsage:
     null, total_null = draws.experts.mean(axis=0), float(draws.layer.mean())
     influence = found.experts_influence - draws.experts_influence
@@ -217,7 +268,8 @@ def _report(
     return LayerUsage(
         name=name,
         table=_table(counts),
-        expected=draws.table,
+        expected=_table(draws.counts),
+        beyond=beyond_table(counts, draws.counts),
         information=found.experts,
         null=null,
         excess=excess,
@@ -227,5 +279,5 @@ def _report(
         total_null=total_null,
         total_excess=_interval(found.layer - total_null, found.layer_influence - draws.layer_influence),
         total_p=p_layer,
-        beyond_initial=beyond,
+        initial=first,
     )

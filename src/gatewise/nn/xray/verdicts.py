@@ -26,7 +26,8 @@ def verdicts(trace: Trace) -> tuple[ExpertVerdict, ...]:
     """The verdicts of all experts, from what was asked so far: usage against random routers, and redundancy.
 
     Redundant is an expert that another one serves to within the margin. Learned is one that tells more about the
-    class of a token than random routers of the same load do. One that is tested and does not, with an interval of the
+    class of a token than random routers of the same load do, and than it told at the initial checkpoint, where that
+    was given. One that is tested and does not, with an interval of the
     excess that ends below the random routers' own information, is no more than a random router. The rest cannot be
     told.
     """
@@ -43,12 +44,14 @@ def verdicts(trace: Trace) -> tuple[ExpertVerdict, ...]:
 def _verdict(used: Any, substitute: Any, m: int) -> tuple[str, str]:
     if substitute is not None and substitute.redundant:
         return REDUNDANT, f"expert {substitute.substitute} serves its tokens as well, to within the margin"
-    if used is None:
-        return UNKNOWN, "its usage was not compared with random routers: call trace.usage(classes)"
-    if not used.tested[m]:
-        return UNKNOWN, "it is chosen too seldom, or in too few documents"
+    if used is None or not used.tested[m]:
+        usage = "its usage was not compared with random routers: call trace.usage(classes)"
+        return UNKNOWN, usage if used is None else "it is chosen too seldom, or in too few documents"
     if used.p_values[m] <= ALPHA:
-        return LEARNED, f"{used.excess[m].value:.3f} bits about the class beyond random routers of its load"
+        said = f"{used.excess[m].value:.3f} bits about the class beyond random routers of its load"
+        if used.initial is not None and used.initial.p_values[m] > ALPHA:
+            return UNKNOWN, f"{said}, but not beyond the initial checkpoint"
+        return LEARNED, said
     if used.excess[m].high <= max(used.null[m], 1e-12):
         return RANDOM, f"random routers of its load tell {used.null[m]:.3f} bits, and this expert no more"
     return UNKNOWN, "neither beyond random routers nor surely within them: more documents are needed"

@@ -6,45 +6,70 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.nn.xray.layer_trace import LayerTrace
+from gatewise.nn.xray.expert_rows import expert_tables, interval, NOT_ASKED
 from gatewise.nn.xray.random_routers import expert_load
 from gatewise.nn.xray.trace import Trace
 from gatewise.nn.xray.verdicts import verdicts
 
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1c2430}
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #dde3ea;vertical-align:top}
-th{font-weight:600}td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.strip{display:flex;gap:1.5rem;flex-wrap:wrap}.strip figure{margin:0}figcaption{font-size:.85rem;color:#51606f}
-code{background:#eef2f6;padding:0 .25rem;border-radius:3px}.learned{color:#0a6b3d}.redundant{color:#a34a00}
-.random{color:#8a1f3c}.told{color:#51606f}details{margin:.5rem 0}
-@media(prefers-color-scheme:dark){body{background:#12161c;color:#dfe6ee}th,td{border-color:#2c3540}
-code{background:#222a34}.learned{color:#5fce98}.redundant{color:#f0a35e}.random{color:#ee7f9c}}
+:root{--ink:#1c2430;--paper:#fff;--line:#dde3ea;--soft:#51606f;--chip:#eef2f6;--bar:#3f7fb5;
+--learned:#0a6b3d;--redundant:#a34a00;--random:#8a1f3c}
+@media(prefers-color-scheme:dark){:root{--ink:#dfe6ee;--paper:#12161c;--line:#2c3540;--soft:#9fb0c0;--chip:#222a34;
+--bar:#5b9bd1;--learned:#5fce98;--redundant:#f0a35e;--random:#ee7f9c}}
+body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;color:var(--ink);
+background:var(--paper)}
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem}p{max-width:60rem}
+table{border-collapse:collapse;width:100%;font-size:.92rem}.wide{overflow-x:auto}
+th,td{text-align:left;padding:.3rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
+th{font-weight:600;vertical-align:bottom}th.n,td.n{text-align:right}td.n{font-variant-numeric:tabular-nums}
+small{color:var(--soft);font-size:.8rem}td small{white-space:nowrap}td b+small{display:block;white-space:normal}
+.strip{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
+.strip figure{margin:0}.strip svg{width:100%;height:64px;display:block}rect{fill:var(--bar)}
+figcaption{font-size:.85rem;color:var(--soft);margin-top:.3rem}
+summary{cursor:pointer;font-weight:600;margin:.8rem 0 .3rem}
+code{background:var(--chip);padding:0 .25rem;border-radius:3px}.tokens{line-height:1.7}
+.learned{color:var(--learned)}.redundant{color:var(--redundant)}.random{color:var(--random)}.told{color:var(--soft)}
 """
+READING = (
+    "Small numbers beside an estimate are the ends of its 95 % interval, with documents as units. Losses are in nats "
+    "a token. p-values are adjusted for all layers, or all experts of all layers, that a question was asked of. "
+    "Random routers are linear routers with random weights on the same hidden states and with the same loads."
+)
+EXPERTS = (
+    "An expert is <b class=learned>learned</b> where it tells more about the class of a token than random routers do"
+    "{initial} (p at most 0.05), <b class=redundant>redundant</b> where another expert serves its tokens to within "
+    "the margin, and <b class=random>no more than a random router</b> where the interval of its excess ends below "
+    "what random routers tell. Otherwise it <b class=told>cannot be told</b> from these documents. Classes are those "
+    "of which it has more than random routers give it, in percent of the tokens of the class."
+)
 LIMITS = (
     "Counterfactuals change one token's routing with all tokens before it as they were; they do not say how the "
     "model would have developed with another router in training.",
     "Only the classes that were given are asked about: an expert may know something that none of them names.",
     "Random routers share the hidden states of the trained model. Training shapes these states for the router that "
     "is there: a router that never learned can carry more than random ones, too. 'Learned' is said of both together.",
+    "An expert is taken away alone, and a substitute takes one expert's place: two experts that are each redundant "
+    "may not both be.",
     "All figures are of the documents that were given, and hold for documents of their kind.",
 )
-CLASSES = {"learned": "learned", "redundant": "redundant", "no more than a random router": "random"}
 
 
 def page(
     trace: Trace, words: Sequence[str] | None = None, title: str = "Gatewise X-ray of a mixture of experts"
 ) -> str:
     """The page as HTML; ``words`` has the text of every token id, for the examples."""
+    usage: Any = trace.findings.get("usage router")
+    first = usage is not None and usage.layers[0].initial is not None
     parts = [
         f"<h1>{escape(title)}</h1>",
         _summary(trace),
+        f"<p><small>{READING}</small></p>",
         "<h2>Layers</h2>",
         f"<div class=strip>{''.join(_strip(trace, number) for number in range(len(trace.layers)))}</div>",
         _layer_table(trace),
         "<h2>Experts</h2>",
-        *(_experts(trace, number, words) for number in range(len(trace.layers))),
+        f"<p><small>{EXPERTS.format(initial=', and than it told at first' if first else '')}</small></p>",
+        expert_tables(trace, words),
         _pruning(trace),
         "<h2>What this cannot tell</h2>",
         "<ul>" + "".join(f"<li>{escape(limit)}</li>" for limit in LIMITS) + "</ul>",
@@ -57,122 +82,110 @@ def page(
 def _summary(trace: Trace) -> str:
     said = [one.verdict for one in verdicts(trace)]
     counts = ", ".join(f"{said.count(word)} {escape(word)}" for word in dict.fromkeys(said))
-    loss = float(np.nanmean(trace.loss))
+    loss, usage = float(np.nanmean(trace.loss)), trace.findings.get("usage router")
+    names = "" if usage is None else f" The classes are {escape(', '.join(map(str, usage.classes)))}."
     return (
         f"<p>{len(trace.ids):,} tokens in {trace.n_documents} documents; the loss is {loss:.3f} nats a token. "
-        f"{len(trace.layers)} layers with experts. Of all experts: {counts}.</p>"
+        f"{len(trace.layers)} layers with experts. Of all {len(said)} experts: {counts}.{names}</p>"
     )
 
 
 def _strip(trace: Trace, number: int) -> str:
-    """The load of a layer as bars, the largest first."""
+    """The load of a layer as bars, the largest first, and its entropy."""
     load = np.sort(expert_load(trace.layers[number]))[::-1]
-    width, height = 180, 60
+    width, height = 240, 64
     step, top = width / len(load), max(float(load.max()), 1e-12)
     bars = "".join(
         f"<rect x={place * step:.2f} y={height * (1 - value / top):.2f} width={max(step - 0.6, 0.4):.2f} "
-        f"height={height * value / top:.2f} fill='#3f7fb5'/>"
+        f"height={height * value / top:.2f} />"
         for place, value in enumerate(load)
     )
     even = height * (1 - 1 / len(load) / top)
-    line = f"<line x1=0 x2={width} y1={even:.2f} y2={even:.2f} stroke='#888' stroke-dasharray='3 3'/>"
+    line = f"<line x1=0 x2={width} y1={even:.2f} y2={even:.2f} stroke=#888 stroke-dasharray='3 3' />"
     entropy = trace.findings.get("entropy")
-    bits = "" if entropy is None else f", entropy {_number(entropy[number].load)} of {np.log2(len(load)):.2f} bits"
+    most = np.log2(len(load))
+    bits = "" if entropy is None else f"<br>entropy {interval(entropy[number].load, 2)} of {most:.2f} bits"
     return (
-        f"<figure><svg width={width} height={height} role=img aria-label='load of layer {number}'>{bars}{line}</svg>"
-        f"<figcaption>layer {number}: load, largest first{bits}</figcaption></figure>"
+        f"<figure><svg viewBox='0 0 {width} {height}' preserveAspectRatio=none role=img "
+        f"aria-label='load of layer {number}'>{bars}{line}</svg>"
+        f"<figcaption>layer {number}: load from {100 * load[0]:.1f} down to {100 * load[-1]:.1f} %{bits}"
+        "</figcaption></figure>"
     )
 
 
 def _layer_table(trace: Trace) -> str:
-    """Information beyond the nulls and gate regret, layer by layer."""
-    rows = []
-    regrets = {one.layer: one for one in trace.findings.get("gate regret", ())}
-    for number, layer in enumerate(trace.layers):
-        cells = [f"<td>{number} <code>{escape(layer.name)}</code></td>"]
-        for null in ("chance", "router"):
-            used: Any = trace.findings.get(f"usage {null}")
-            one = None if used is None else used.layers[number]
-            said = "not asked" if one is None else f"{_number(one.total_excess)}, p = {one.total_p:.3f}"
-            cells.append(f"<td class=n>{said}</td>")
-        regret = regrets.get(number)
-        cells.append(f"<td class=n>{'not asked' if regret is None else _number(regret.gain, 4)}</td>")
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-    head = (
-        "<tr><th>layer</th><th>bits about the class beyond chance</th><th>beyond random routers</th>"
-        "<th>gate regret, nats</th></tr>"
+    """The answers about whole layers."""
+    columns = (
+        ("bits about the class, beyond chance", _told("chance", trace)),
+        ("beyond random routers", _told("router", trace)),
+        ("beyond the initial checkpoint", _initial(trace)),
+        ("best expert chosen, beyond chance", _aligned(trace)),
+        ("specialists", _specialists(trace)),
+        ("pairs more / less often than by loads", _pairs(trace)),
+        ("gain of a better router", _regret(trace)),
     )
-    return f"<table>{head}{''.join(rows)}</table>"
-
-
-def _experts(trace: Trace, number: int, words: Sequence[str] | None) -> str:
-    layer = trace.layers[number]
-    ablated = {one.expert: one for one in trace.findings.get("ablation", ()) if one.layer == number}
-    substitutes = {one.expert: one for one in trace.findings.get("redundancy", ()) if one.layer == number}
-    said = {one.expert: one for one in verdicts(trace) if one.layer == number}
-    load = expert_load(layer)
-    rows = []
-    for m in np.argsort(-load, kind="stable").tolist():
-        verdict, ablation, substitute = said[m], ablated.get(m), substitutes.get(m)
-        rows.append(
-            f"<tr><td class=n>{m}</td><td class=n>{100 * load[m]:.1f} %</td><td>{_usage(trace, number, m)}</td>"
-            f"<td class=n>{'not asked' if ablation is None else _number(ablation.rise, 4)}</td>"
-            f"<td class=n>{_substitute(substitute)}</td>"
-            f"<td>{_examples(layer, trace.ids, m, words)}</td>"
-            f"<td class={CLASSES.get(verdict.verdict, 'told')} title='{escape(verdict.reason)}'>"
-            f"{escape(verdict.verdict)}</td></tr>"
-        )
-    head = (
-        "<tr><th>expert</th><th>load</th><th>classes beyond random routers</th><th>loss without it, nats</th>"
-        "<th>nearest substitute</th><th>tokens</th><th>verdict</th></tr>"
+    shown = [(name, cells) for name, cells in columns if cells]
+    head = "".join(f"<th class=n>{name}" for name, _ in shown)
+    rows = "".join(
+        f"<tr><td>{number} <code>{escape(layer.name)}</code>"
+        + "".join(f"<td class=n>{cells.get(number, NOT_ASKED)}" for _, cells in shown)
+        + "</tr>"
+        for number, layer in enumerate(trace.layers)
     )
-    opened = " open" if layer.n_experts <= 16 else ""
-    return f"<details{opened}><summary>Layer {number}</summary><table>{head}{''.join(rows)}</table></details>"
+    return f"<div class=wide><table><tr><th>layer{head}</tr>{rows}</table></div>"
 
 
-def _usage(trace: Trace, number: int, m: int) -> str:
-    """The classes that an expert has more of than random routers give it, the largest difference first."""
+def _told(null: str, trace: Trace) -> dict[int, str]:
+    usage: Any = trace.findings.get(f"usage {null}")
+    layers = () if usage is None else usage.layers
+    return {place: f"{interval(one.total_excess, 3)}<br>{_p(one.total_p)}" for place, one in enumerate(layers)}
+
+
+def _initial(trace: Trace) -> dict[int, str]:
     usage: Any = trace.findings.get("usage router")
-    if usage is None:
-        return "not asked"
-    layer = usage.layers[number]
-    more = layer.table[:, m] - layer.expected[:, m]
-    largest = [c for c in np.argsort(-more)[:2] if more[c] > 0]
-    said = ", ".join(f"{escape(str(usage.classes[c]))} +{100 * more[c]:.1f}" for c in largest)
-    return f"{said or '-'} <small>(p = {layer.p_values[m]:.3f})</small>"
+    layers = () if usage is None or usage.layers[0].initial is None else usage.layers
+    return {place: interval(one.initial.layer, 3) for place, one in enumerate(layers)}
 
 
-def _substitute(one: Any) -> str:
-    if one is None:
-        return "not asked"
-    return f"{one.substitute}: {_number(one.rise, 4)}" if one.tested else f"{one.substitute}: too few documents"
+def _aligned(trace: Trace) -> dict[int, str]:
+    found = trace.findings.get("alignment", {})
+    return {place: f"{interval(one.excess, 3)}<br>{_p(one.p_value)}" for place, one in found.items()}
 
 
-def _examples(layer: LayerTrace, ids: Any, m: int, words: Sequence[str] | None, count: int = 6) -> str:
-    """Tokens that an expert has more often than others do."""
-    own = ids[(layer.indices == m).any(axis=1)]
-    if not len(own):
-        return "-"
-    size = int(ids.max()) + 1
-    here, all_ = np.bincount(own, minlength=size), np.bincount(ids, minlength=size)
-    odds = (here + 0.5) / (all_ * len(own) / len(ids) + 5.0)
-    best = [place for place in np.argsort(-odds, kind="stable")[:count] if here[place]]
-    shown = (str(place) if words is None else words[place] for place in best)
-    return " ".join(f"<code>{escape(repr(text)[1:-1])}</code>" for text in shown)
+def _specialists(trace: Trace) -> dict[int, str]:
+    found = trace.findings.get("specialization", {})
+    return {place: f"{len(one.special)} of {len(one.experts)}" for place, one in found.items()}
+
+
+def _pairs(trace: Trace) -> dict[int, str]:
+    cells = {}
+    for place, one in enumerate(trace.findings.get("coactivation", ())):
+        sure, tested = np.triu(one.p_values <= 0.05, 1), int(np.triu(one.tested, 1).sum())
+        more, less = ((sure & (sign * one.beyond[0] > 0)).sum() for sign in (1, -1))
+        cells[place] = f"{more} / {less} <small>of {tested}</small>" if tested else "<small>too rare</small>"
+    return cells
+
+
+def _regret(trace: Trace) -> dict[int, str]:
+    found = trace.findings.get("gate regret", ())
+    return {one.layer: f"{interval(one.gain, 4)}<br>{_p(one.adjusted)}" for one in found}
+
+
+def _p(value: float) -> str:
+    return f"<small>p = {value:.3f}</small>" if value >= 0.001 else "<small>p &lt; 0.001</small>"
 
 
 def _pruning(trace: Trace) -> str:
     found: Any = trace.findings.get("pruning")
     if found is None:
         return ""
+    names = {"ablation": "loss without the expert", "load": "load", "norm": "weighted norm of its output"}
     rows = "".join(
-        f"<tr><td>{escape(one.rule)}{' (taken)' if one is found.best else ''}</td>"
-        f"<td class=n>{_number(one.rise, 4)}</td><td class=n>{one.bound:.4f}</td></tr>"
+        f"<tr><td>{names[one.rule]}{' <b>(taken)</b>' if one is found.best else ''}"
+        f"<td class=n>{interval(one.rise, 4)}<td class=n>{one.bound:.4f}</tr>"
         for one in found.rules
     )
-    head = "<tr><th>rule</th><th>rise of the loss, nats</th><th>95 % upper bound</th></tr>"
-    return f"<h2>Fewer experts: {len(found.kept[0])} in every layer</h2><table>{head}{rows}</table>"
-
-
-def _number(interval: Any, digits: int = 3) -> str:
-    return f"{interval.value:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+    head = "<tr><th>experts kept by<th class=n>rise of the loss<th class=n>95 % upper bound</tr>"
+    said = "Chosen on half of the documents, judged on the others, which no choice has seen."
+    title = f"Fewer experts: {len(found.kept[0])} in every layer"
+    return f"<h2>{title}</h2><p><small>{said}</small></p><div class=wide><table>{head}{rows}</table></div>"

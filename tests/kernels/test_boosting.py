@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from gatewise.kernels import tree_sums
+from gatewise.kernels import boost, Boosting, BoostingSample, tree_sums
+from gatewise.kernels.trees import slopes_of
 from gatewise.losses import LogLoss, ResidualLoss, StudentT
-from gatewise.solvers.boosting import boost, Boosting, BoostingProblem, slopes_of
-from gatewise.solvers.softmax_path import RowSample
+from gatewise.router.tree_members import boosting_problem
 
 PLAN = Boosting(depth=3, shrinkage=0.3, rounds=(20,))
 
@@ -19,8 +19,8 @@ def rng():
 
 def problem(rng, loss, n=40, M=3):
     F = rng.uniform(0.1, 0.9, size=(n, M))
-    sample = RowSample(np.array([0.5, 0.3, 0.2]), rng.uniform(0.5, 2, n), scale=loss.scale)
-    return BoostingProblem(rng.normal(size=(n, 2)), F, loss), sample
+    sample = BoostingSample(np.array([0.5, 0.3, 0.2]), rng.uniform(0.5, 2, n), loss.scale, np.arange(0))
+    return boosting_problem(rng.normal(size=(n, 2)), F, loss), sample
 
 
 LOSSES = {
@@ -32,13 +32,14 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_of_the_scores_is_the_slope_of_the_loss(rng, name):
-    rows, sample = problem(rng, LOSSES[name](rng, 40))
+    loss = LOSSES[name](rng, 40)
+    rows, sample = problem(rng, loss)
     slopes = slopes_of(rows, sample, "scores", np.arange(40))
     outputs, step = 0.3 * rng.normal(size=rows.F.shape), 1e-5
 
     def value(scores):
         mixture = (softmax(np.log(sample.reference) + scores, axis=1) * rows.F).sum(axis=1)
-        return sample.sample_weight * rows.loss.value(mixture)
+        return sample.sample_weight * loss.value(mixture)
 
     found = slopes(outputs).gradient
     for m in range(3):
@@ -49,13 +50,14 @@ def test_gradient_of_the_scores_is_the_slope_of_the_loss(rng, name):
 
 
 def test_gradient_of_a_shared_part_is_in_the_unit_of_the_loss(rng):
-    rows, sample = problem(rng, LOSSES["gaussian"](rng, 40))
+    loss = LOSSES["gaussian"](rng, 40)
+    rows, sample = problem(rng, loss)
     slopes = slopes_of(rows, sample, "shared", np.arange(40))
     outputs, step = rng.normal(size=(40, 1)), 1e-5
 
     def value(part):
         z = rows.F @ sample.reference + sample.scale * part[:, 0]
-        return sample.sample_weight * rows.loss.value(z)
+        return sample.sample_weight * loss.value(z)
 
     expected = (value(outputs + step) - value(outputs - step)) / (2 * step)
     np.testing.assert_allclose(slopes(outputs).gradient[:, 0], expected, rtol=1e-6, atol=1e-8)
@@ -71,8 +73,8 @@ def board(rng, n):
 def boosted(X, F, loss, plan, weight=None, asked=()):
     """The scores of equal references, boosted on one sample."""
     weight = np.ones(len(F)) if weight is None else weight
-    sample = RowSample(np.array([0.5, 0.5]), weight, float(loss.scale), np.asarray(asked, dtype=int))
-    return boost(BoostingProblem(X, F, loss), [sample], "scores", plan, seed=0)[0]
+    sample = BoostingSample(np.array([0.5, 0.5]), weight, float(loss.scale), np.asarray(asked, dtype=int))
+    return boost(boosting_problem(X, F, loss), [sample], "scores", plan, seed=0)[0]
 
 
 def test_scores_find_a_checkerboard(rng):

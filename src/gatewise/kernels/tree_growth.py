@@ -1,0 +1,192 @@
+"""Growing one regression tree on sorted columns.
+
+A tree is grown as scikit-learn grows one: the best cut of a node minimises the sum of squares about the means of its
+two sides, over all targets. Columns are sorted once; a node keeps its rows in the order of every column, so a cut
+costs one pass over them. A tree on a few hundred rows takes some 50 microseconds, and an ensemble has hundreds.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gatewise.arrays import Floats, Indices
+from gatewise.kernels.compiled import compiled
+
+APART = 1e-7  # values that differ by less are not separated, as in scikit-learn
+
+
+class Nodes(NamedTuple):
+    """One tree before its leaves have values: the arrays of `Trees`, (nodes,) each."""
+
+    feature: Indices
+    threshold: Floats
+    left: Indices
+    right: Indices
+
+
+class TreeShape(NamedTuple):
+    """How far a tree grows: its depth, -1 for any; rows in a leaf, at least; and columns that are tried at a cut."""
+
+    depth: int
+    least_leaf: int
+    tries: int
+
+
+@compiled
+def grow_tree(
+    values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
+) -> tuple[Nodes, Indices]:
+    """Grow a tree on the rows of positive weight (n,), for targets (n, J); and the leaf of all n rows.
+
+    ``values`` (p, n) are the columns as 32-bit numbers, ``order`` (p, n) the rows by increasing value of each.
+    Of equally good cuts the first is taken.
+
+    >>> x, order = np.array([[1.0, 2.0, 3.0, 4.0]], dtype=np.float32), np.arange(4, dtype=np.int32)[None]
+    >>> y = np.array([[0.0], [0.0], [5.0], [5.0]])
+    >>> tree, leaf = grow_tree(x, order, y, np.ones(4), TreeShape(1, 1, 1), 0)
+    >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
+    ([0, -1, -1], 2.5, [1, 1, 2, 2])
+    """
+    kept = _counted(order, weight)
+    p, m = kept.shape
+    most = max(1, 2 * (m // shape.least_leaf) - 1)
+    if 0 <= shape.depth < 40:
+        most = min(most, 2 ** (shape.depth + 1) - 1)
+    feature, threshold = np.full(most, -1), np.zeros(most)
+    left, right = np.full(most, -1), np.full(most, -1)
+    scaled = targets * weight.reshape(-1, 1)
+    side, buffer = np.empty(len(weight), np.bool_), np.empty(m, np.int32)
+    pool, cut = np.arange(p), np.zeros(2)
+    todo = np.empty((most + 1, 4), np.intp)  # node, first and last row, depth
+    todo[0] = (0, 0, m, 0)
+    waiting, count, state = 1, 1, np.uint64(2 * seed + 1)
+    while waiting:
+        waiting -= 1
+        node, start, stop, depth = todo[waiting]
+        if depth == shape.depth or stop - start < 2 * shape.least_leaf or p == 0:
+            continue
+        state = _shuffle(pool, shape.tries, state)
+        best = _best_cut(values, kept, scaled, weight, start, stop, shape, pool, cut)
+        if best < 0:
+            continue
+        feature[node], threshold[node], left[node], right[node] = best, cut[0], count, count + 1
+        middle = start + int(cut[1])
+        if depth + 1 != shape.depth:
+            for i in range(start, stop):
+                side[kept[best, i]] = i < middle
+            for f in range(p):
+                _divide(kept, f, start, stop, side, buffer)
+        todo[waiting] = (count + 1, middle, stop, depth + 1)
+        todo[waiting + 1] = (count, start, middle, depth + 1)
+        waiting, count = waiting + 2, count + 2
+    nodes = Nodes(feature[:count], threshold[:count], left[:count], right[:count])
+    return nodes, _leaves(values, nodes)
+
+
+@compiled
+def _counted(order: Any, weight: Floats) -> Any:
+    """The rows of positive weight in the order of every column, (p, rows)."""
+    total = 0
+    for i in range(order.shape[1]):
+        if weight[order[0, i]] > 0.0:
+            total += 1
+    kept = np.empty((len(order), total), np.int32)
+    for f in range(len(order)):
+        place = 0
+        for i in range(order.shape[1]):
+            if weight[order[f, i]] > 0.0:
+                kept[f, place] = order[f, i]
+                place += 1
+    return kept
+
+
+@compiled
+def _shuffle(pool: Indices, tries: int, state: Any) -> Any:
+    """Put columns into a random order if only some of them are tried; the next state of the generator (xorshift)."""
+    if tries < len(pool):
+        for i in range(len(pool) - 1):
+            state ^= state << np.uint64(13)
+            state ^= state >> np.uint64(7)
+            state ^= state << np.uint64(17)
+            other = i + int((state >> np.uint64(11)) % np.uint64(len(pool) - i))
+            pool[i], pool[other] = pool[other], pool[i]
+    return state
+
+
+@compiled
+def _best_cut(
+    columns: Any,
+    kept: Any,
+    scaled: Floats,
+    weight: Floats,
+    start: int,
+    stop: int,
+    shape: TreeShape,
+    pool: Indices,
+    cut: Floats,
+) -> int:
+    """The column of the best cut, -1 if there is none; ``cut`` becomes its threshold and the number of rows left.
+
+    The best cut has the largest sum over both sides of |sum of scaled targets|^2 / sum of weights.
+    """
+    J, found, tried = scaled.shape[1], -1, False
+    total, left = np.zeros(J), np.zeros(J)
+    mass = 0.0
+    for i in range(start, stop):
+        mass += weight[kept[0, i]]
+        for j in range(J):
+            total[j] += scaled[kept[0, i], j]
+    best = (total**2).sum() / mass * (1.0 + 1e-14)  # a node of equal targets stays whole
+    for place in range(len(pool)):
+        if place >= shape.tries and tried:
+            break
+        f = pool[place]
+        if columns[f, kept[f, stop - 1]] <= columns[f, kept[f, start]] + APART:
+            continue
+        tried = True
+        left[:] = 0.0
+        mass_left = 0.0
+        for i in range(start, stop - shape.least_leaf):
+            row = kept[f, i]
+            mass_left += weight[row]
+            for j in range(J):
+                left[j] += scaled[row, j]
+            if i - start + 1 < shape.least_leaf or columns[f, kept[f, i + 1]] <= columns[f, row] + APART:
+                continue
+            gain = 0.0
+            for j in range(J):
+                gain += left[j] ** 2 / mass_left + (total[j] - left[j]) ** 2 / (mass - mass_left)
+            if gain > best:
+                best, found = gain, f
+                low, high = columns[f, row], columns[f, kept[f, i + 1]]
+                middle = 0.5 * float(low) + 0.5 * float(high)
+                cut[0], cut[1] = middle if middle < high else low, i + 1 - start
+    return found
+
+
+@compiled
+def _divide(kept: Any, f: int, start: int, stop: int, side: Any, buffer: Any) -> None:
+    """Put the rows of the left side first, within the order of column f."""
+    place, later = start, 0
+    for i in range(start, stop):
+        row = kept[f, i]
+        if side[row]:
+            kept[f, place] = row
+            place += 1
+        else:
+            buffer[later] = row
+            later += 1
+    for i in range(later):
+        kept[f, place + i] = buffer[i]
+
+
+@compiled
+def _leaves(values: Any, tree: Nodes) -> Indices:
+    """The leaf of a tree that each row of columns (p, n) is in, (n,)."""
+    leaf = np.zeros(values.shape[1], np.intp)
+    for i in range(len(leaf)):
+        node = 0
+        while tree.feature[node] >= 0:
+            node = tree.left[node] if values[tree.feature[node], i] <= tree.threshold[node] else tree.right[node]
+        leaf[i] = node
+    return leaf
