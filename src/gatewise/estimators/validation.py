@@ -16,10 +16,23 @@ from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_par
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import plain_numbers, table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
+from gatewise.progress import LISTENER, reported, RUNNING
 
 LARGEST = 1e150  # of a response: its square must be finite
 MOST_EXPERTS = 100
-RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "cost", "splitter")
+RESERVED = (
+    "experts",
+    "shared",
+    "gates",
+    "k",
+    "cv",
+    "n_jobs",
+    "random_state",
+    "settings",
+    "cost",
+    "splitter",
+    "verbose",
+)
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -29,19 +42,29 @@ def all_or_nothing(
 ) -> Callable[Concatenate[Estimator, Parameters], Estimator]:
     """Decorator of ``fit``: if it raises, the estimator has the attributes again that it had before the call.
 
-    An estimator that was fitted before then still answers as it did. The attributes must be replaced by the fit, not
-    changed in place.
+    An estimator that was fitted before then still answers as it did; an interruption says so in a note. The
+    attributes must be replaced by the fit, not changed in place. The progress of the fit is shown as the estimator's
+    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each.
     """
 
     @wraps(fit)
     def guarded(self: Estimator, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Estimator:
         attributes: dict[str, Any] = vars(self)
-        before = dict(attributes)
+        before, verbose = dict(attributes), getattr(self, "verbose", 0)
+        if verbose not in (0, 1, 2):
+            raise ValueError(f"verbose must be 0, 1 or 2, not {verbose!r}")
         try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
+            if not verbose and LISTENER.get() is None and RUNNING.get() is None:
+                return fit(self, *args, **kwargs)
+            with reported(type(self).__name__, verbose):
+                return fit(self, *args, **kwargs)
+        except BaseException as error:
             attributes.clear()
             attributes.update(before)
+            if isinstance(error, KeyboardInterrupt):
+                fitted = any(name.endswith("_") and not name.startswith("_") for name in before)
+                kept = "still answers by its earlier fit" if fitted else "is not fitted, as before"
+                error.add_note(f"{type(self).__name__}: the fit was interrupted; the model {kept}")
             raise
 
     return guarded

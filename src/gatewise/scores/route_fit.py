@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Indices
+from gatewise.progress import RUNNING
 from gatewise.scores.expected_scores import calibrate
 from gatewise.scores.fitted_routes import fit_routes, FittedRoutes
 from gatewise.scores.linear_folds import LinearFolds
@@ -41,12 +42,21 @@ def learn_router(
     n_jobs: int | None,
 ) -> LearnedRoutes:
     """Fit all members, weigh them, test whether routing pays, and describe where each model is decided on."""
+    now = RUNNING.get()
+    if now is not None:
+        now.stage("linear members")
     linear = LinearFolds.prepare(queries, folds, seed)
     first = linear.forecasts(table.centred)
+    if now is not None:
+        now.stage("local members")
     local = local_plans(queries, seed)
     forecasts = np.concatenate([first, held_out_forecasts(local, queries, table.centred, folds, n_jobs)])
     plans = linear_plans(queries, reader.category_names, seed) + local
+    if now is not None:
+        now.stage("weights and fits to all queries")
     routes = fit_routes(plans, forecasts, queries, table, folds, seed, n_jobs)
+    if now is not None:
+        now.stage("verdict and regions")
     held_out = routes.held_out
     router = float(held_out.values(0)[0].mean())
     return LearnedRoutes(
