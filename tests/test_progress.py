@@ -31,29 +31,19 @@ class Interrupting(RegressorMixin, BaseEstimator):
 
 def estimators(verbose):
     """Every estimator of the package with rows to fit it to."""
-    labels = np.where(Y > 0, "a", "b")
+    labels, common = np.where(Y > 0, "a", "b"), {"random_state": 0, "verbose": verbose}
     classifiers = [LogisticRegression(), DecisionTreeClassifier(max_depth=2)]
+    light = {"gates": ["linear"], "settings": LIGHT, **common}
+    net = GATE.net(np.array([-1.0, 0.0, 1.0]), d=2)
+    candidates = [("gate", gw.GateRegressor(KNOWN, GATE, n_starts=1)), *EXPERTS]
     return [
-        (gw.MoERegressor(EXPERTS, gates=["linear"], settings=LIGHT, random_state=0, verbose=verbose), (X, Y)),
-        (
-            gw.MoEClassifier(classifiers, gates=["linear"], settings=LIGHT, random_state=0, verbose=verbose),
-            (X, labels),
-        ),
-        (gw.GateRegressor(KNOWN, GATE, n_starts=1, random_state=0, verbose=verbose), (X, Y)),
-        (
-            gw.RouterAggregator(
-                KNOWN, GATE, GATE.net(np.array([-1.0, 0.0, 1.0]), d=2), random_state=0, verbose=verbose
-            ),
-            (X, Y),
-        ),
-        (
-            gw.GateSelector(
-                [("gate", gw.GateRegressor(KNOWN, GATE, n_starts=1)), *EXPERTS], random_state=0, verbose=verbose
-            ),
-            (X, Y),
-        ),
+        (gw.MoERegressor(EXPERTS, **light), (X, Y)),
+        (gw.MoEClassifier(classifiers, **light), (X, labels)),
+        (gw.GateRegressor(KNOWN, GATE, n_starts=1, **common), (X, Y)),
+        (gw.RouterAggregator(KNOWN, GATE, net, **common), (X, Y)),
+        (gw.GateSelector(candidates, **common), (X, Y)),
         (gw.SharedRoutedRegressor(verbose=verbose), (X, Y)),
-        (gw.ScoreRouter(random_state=0, cv=2, verbose=verbose), (X, np.c_[X[:, 0] > 0, X[:, 0] < 0] * 1.0)),
+        (gw.ScoreRouter(cv=2, **common), (X, np.c_[X[:, 0] > 0, X[:, 0] < 0] * 1.0)),
     ]
 
 

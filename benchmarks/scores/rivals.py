@@ -35,7 +35,7 @@ def logistic(train: Queries, right: Floats, test: Queries) -> Floats:
 def neighbours(train: Queries, right: Floats, test: Queries) -> Floats:
     """The mean over the 100 nearest questions."""
     near = NearestNeighbors(n_neighbors=100, algorithm="brute").fit(train.full)
-    return right[near.kneighbors(test.full, return_distance=False)].mean(axis=1)
+    return np.asarray(right[near.kneighbors(test.full, return_distance=False)].mean(axis=1))
 
 
 def factorisation(train: Queries, right: Floats, test: Queries) -> Floats:

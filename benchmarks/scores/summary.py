@@ -71,26 +71,43 @@ def pools(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def level(found: Mapping[str, float]) -> dict[str, Any]:
-    """How many of the tables in which nothing can be routed were said to be worth routing."""
-    out = {}
+def level(found: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """How many of the tables in which nothing can be routed were said to be worth routing, for score or for cost.
+
+    With drawn answers cost can be saved, so that "route for cost only" is not false there.
+    """
+    out: dict[str, Any] = {}
     for null in ("permuted", "drawn"):
-        p = [value for key, value in found.items() if key.startswith(null)]
-        out[null] = {"tables": len(p), "false": int(np.sum(np.array(p) <= ALPHA))}
+        own = [one for key, one in found.items() if key.startswith(null)]
+        score = np.array([one["score"] <= ALPHA for one in own], dtype=bool)
+        cost = np.array([one["cost"] <= ALPHA for one in own], dtype=bool)
+        out[null] = {"tables": len(own), "route": int(score.sum()), "route for cost only": int((cost & ~score).sum())}
     return out
 
 
-def power(found: Mapping[str, float]) -> dict[str, float]:
-    """The fraction of samples of a size that were said to be worth routing."""
-    sizes = sorted({int(key.split()[0]) for key in found})
-    of = {size: [value for key, value in found.items() if key.startswith(f"{size} ")] for size in sizes}
-    return {str(size): round(float(np.mean(np.array(values) <= ALPHA)), 3) for size, values in of.items()}
+def power(found: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """The fractions of samples of a size that were said to be worth routing, for score and for cost only."""
+    out: dict[str, Any] = {}
+    for size in sorted({int(key.split()[0]) for key in found}):
+        own = [one for key, one in found.items() if key.startswith(f"{size} ")]
+        score = np.array([one["score"] <= ALPHA for one in own])
+        cost = np.array([one["cost"] <= ALPHA for one in own])
+        out[str(size)] = {
+            "samples": len(own),
+            "route": round(float(score.mean()), 3),
+            "route for cost only": round(float((cost & ~score).mean()), 3),
+        }
+    return out
 
 
-def promises(found: Mapping[str, Any]) -> dict[str, float]:
-    """The fraction of 90 % intervals that held what was found on fresh questions."""
-    kinds = list(next(iter(found.values())))
-    return {kind: round(float(np.mean([one[kind] for one in found.values()])), 3) for kind in kinds}
+def promises(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The fraction of 90 % intervals that held what was found on fresh questions, with an error over samples."""
+    out: dict[str, Any] = {"samples": len(found)}
+    for kind in next(iter(found.values())):
+        held = np.array([np.mean(one[kind]) for one in found.values()])
+        error = float(held.std(ddof=1) / np.sqrt(len(held))) if len(held) > 1 else float("nan")
+        out[kind] = {"held": round(float(held.mean()), 3), "error": round(error, 3)}
+    return out
 
 
 def streams(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +115,7 @@ def streams(found: Mapping[str, Any]) -> dict[str, Any]:
     near, uniform = (np.array([one[name] for one in found.values()]) for name in ("near the border", "uniform"))
     gain = uniform - near
     return {
+        "streams": len(found),
         "near the border": round(float(near.mean()), 4),
         "uniform": round(float(uniform.mean()), 4),
         "saved": round(float(gain.mean()), 4),

@@ -9,12 +9,14 @@ from benchmarks.scores.answers import Answers
 from benchmarks.scores.rivals import best_per_category, RIVALS
 from gatewise.arrays import Floats, Indices
 from gatewise.scores import bandit
-from gatewise.scores.cost_frontier import measure_frontier, price_for_score
-from gatewise.scores.linear_folds import LinearFolds
+from gatewise.scores.cost_frontier import FrontierPoint, measure_frontier, price_for_budget, price_for_score
+from gatewise.scores.prepared_folds import PreparedFolds
 from gatewise.scores.price_weights import candidate_values, choices, votes
 from gatewise.scores.queries import Queries, QueryReader
 from gatewise.scores.route_fit import learn_router, LearnedRoutes
+from gatewise.scores.route_test import routing_p_values
 from gatewise.scores.tried_scores import score_table
+from gatewise.stats import Interval
 
 N_TRAIN = 6000
 LESS = 0.01  # accuracy below the best single model at which costs are compared
@@ -60,7 +62,7 @@ def _cost_at_accuracy(found: LearnedRoutes, new: Queries, answers: Answers, test
     """The cost on test questions, relative to the best single model, at its training accuracy less 0.01."""
     held_out, prices = found.routes.held_out, found.routes.weights.prices
     best = int(held_out.scores.mean(axis=0).argmax())
-    place = price_for_score(held_out, prices, float(held_out.scores[:, best].mean()) - LESS)
+    place = price_for_score(held_out, float(held_out.scores[:, best].mean()) - LESS)
     decided = found.routes.gate_weights(new, float(prices[place])).argmax(axis=1)
     rows = np.arange(len(test))
     return {
@@ -111,46 +113,61 @@ def pool_trial(
     }
 
 
-def level_trial(linear: LinearFolds, answers: Answers, chances: Floats, null: str, seed: int) -> float:
-    """The p-value of the verdict's test on a table in which nothing can be routed.
+def level_trial(prepared: PreparedFolds, answers: Answers, chances: Floats, null: str, seed: int) -> dict[str, float]:
+    """The p-values of the verdict's tests on a table in which nothing can be routed.
 
-    The rows of answers are permuted against the questions, or answers are drawn with ``chances`` (n, M) whose logit
-    is a_model + b_question.
+    The rows of answers and of their costs are permuted together against the questions; or answers are drawn with
+    ``chances`` (n, M) whose logit is a_model + b_question, and only the rows of costs are permuted. The second table
+    says nothing on the test for cost: on an easy question a cheap model is right as well, so there cost can be saved.
     """
     rng = np.random.default_rng(seed)
-    if null == "permuted":
-        return linear.p_value(answers.right[rng.permutation(len(answers.right))])
-    return linear.p_value((rng.random(chances.shape) < chances).astype(np.float64))
+    order = rng.permutation(len(answers.right))
+    right = answers.right[order] if null == "permuted" else (rng.random(chances.shape) < chances).astype(np.float64)
+    return routing_p_values(prepared, right, answers.costs[order], by_query=True)._asdict()
 
 
-def power_trial(queries: Queries, answers: Answers, n: int, seed: int) -> float:
-    """The p-value of the verdict's test on n questions drawn at random."""
+def power_trial(queries: Queries, answers: Answers, n: int, seed: int) -> dict[str, float]:
+    """The p-values of the verdict's tests on n questions drawn at random."""
     rows = np.random.default_rng(seed).choice(len(queries), n, replace=False)
-    folds = np.array_split(np.arange(n), 5)
-    return LinearFolds.prepare(queries[rows], folds, 0).p_value(answers.right[rows])
+    prepared = PreparedFolds.prepare(queries[rows], np.array_split(np.arange(n), 5), 0)
+    return routing_p_values(prepared, answers.right[rows], answers.costs[rows], by_query=True)._asdict()
 
 
 def promise_trial(
     reader: QueryReader, queries: Queries, answers: Answers, n: int, seed: int
 ) -> dict[str, list[bool]]:
-    """Whether the 90 % intervals of a router of n questions hold what it does on n fresh ones, at five prices."""
+    """Whether the 90 % intervals of a router of n questions hold what it does on n fresh ones.
+
+    At five prices, and at the price that is planned for half the cost of the best single model, and for its score
+    less 0.01.
+    """
     train, test = split(len(queries), n, seed, n)
-    found = fit_part(reader, queries, answers, train, np.arange(len(answers.names)))
-    routes = found.routes
+    routes = fit_part(reader, queries, answers, train, np.arange(len(answers.names))).routes
     frontier = measure_frontier(routes.held_out, routes.weights.prices, routes.names, n_queries=len(test))
-    best = routes.names.index(frontier.best_single)
-    kept: dict[str, list[bool]] = {"score": [], "cost": [], "saving": []}
-    rows, base = np.arange(len(test)), answers.costs[test, best].mean()
-    for point in frontier.points[0:20:4]:
+    base = float(answers.costs[test, routes.names.index(frontier.best_single)].mean())
+
+    def found(point: FrontierPoint) -> tuple[float, float]:
         decided = routes.gate_weights(queries[test], point.price).argmax(axis=1)
-        score, cost = (part[test][rows, decided].mean() for part in (answers.right, answers.costs))
-        for name, value, promised in (
-            ("score", score, point.score),
-            ("cost", cost, point.cost),
-            ("saving", 1.0 - cost / base, point.saving),
-        ):
-            kept[name].append(bool(promised.low <= value <= promised.high))
+        rows = np.arange(len(test))
+        return float(answers.right[test][rows, decided].mean()), float(answers.costs[test][rows, decided].mean())
+
+    kept: dict[str, list[bool]] = {"score": [], "cost": [], "saving": []}
+    for point in frontier.points[0:20:4]:
+        score, cost = found(point)
+        kept["score"].append(_holds(point.score, score))
+        kept["cost"].append(_holds(point.cost, cost))
+        kept["saving"].append(_holds(point.saving, 1.0 - cost / base))
+    half = frontier.points[price_for_budget(routes.held_out, 0.5 * frontier.single_cost.value)]
+    kept["cost of a budget"] = [_holds(half.cost, found(half)[1])]
+    near = frontier.points[price_for_score(routes.held_out, frontier.single_score.value - LESS)]
+    score, cost = found(near)
+    kept["score of a plan"] = [_holds(near.score, score)]
+    kept["saving of a plan"] = [_holds(near.saving, 1.0 - cost / base)]
     return kept
+
+
+def _holds(promised: Interval, value: float) -> bool:
+    return bool(promised.low <= value <= promised.high)
 
 
 def bandit_trial(
@@ -170,11 +187,12 @@ def bandit_trial(
         for start in range(0, len(stream), 50):
             part = np.arange(start, start + 50)
             gate = votes(np.exp(state.log_weights), picked[:, part], len(routes.names))
+            gate = bandit.break_ties(gate, forecasts[part])
             chances = bandit.exploration_chances(gate, exploration, near)
             asked = bandit.draw_models(chances, rng)
             scores = right[part, asked]
             gained += float(scores.sum())
-            values = bandit.estimated_values(forecasts[part], asked, scores, chances)
+            values = bandit.estimated_values(forecasts[part], asked, scores, chances[np.arange(50), asked])
             state = bandit.update_weights(state, candidate_values(picked[:, part], values))
         out[name] = best - gained / len(stream)
     return out

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scores import summary, trials
+from benchmarks.scores.__main__ import code_hash
 from benchmarks.scores.answers import Answers, PRICES, read_answers
 from benchmarks.scores.rivals import RIVALS
 from gatewise.scores.queries import QueryReader
@@ -55,15 +56,32 @@ def test_a_trial_counts_right_answers(rows, monkeypatch):
     assert figures["splits"] == 2
     assert figures["router_beyond"]["best single"]["mean"] > 0
     kept = trials.promise_trial(*rows, 150, 0)
-    assert {len(one) for one in kept.values()} == {5}
+    assert {len(kept[kind]) for kind in ("score", "cost", "saving")} == {5}
+
+
+def test_the_store_knows_code_by_what_it_does(tmp_path):
+    path = tmp_path / "code.py"
+    path.write_text('"""One."""\n\n\ndef f(x):\n    """Two."""\n    return x  # three\n')
+    first = code_hash([path])
+    path.write_text('"""Other."""\ndef f(x):\n    """Words."""\n    return x\n')
+    assert code_hash([path]) == first
+    path.write_text('"""Other."""\ndef f(x):\n    """Words."""\n    return -x\n')
+    assert code_hash([path]) != first
 
 
 def test_summaries_count():
-    assert summary.level({"permuted 0": 0.01, "permuted 1": 0.5, "drawn 0": 0.9}) == {
-        "permuted": {"tables": 2, "false": 1},
-        "drawn": {"tables": 1, "false": 0},
+    found = {
+        "permuted 0": {"score": 0.01, "cost": 0.01},
+        "permuted 1": {"score": 0.5, "cost": 0.02},
+        "drawn 0": {"score": 0.9, "cost": 1.0},
     }
-    assert summary.power({"250 0": 0.01, "250 1": 0.5}) == {"250": 0.5}
+    assert summary.level(found) == {
+        "permuted": {"tables": 2, "route": 1, "route for cost only": 1},
+        "drawn": {"tables": 1, "route": 0, "route for cost only": 0},
+    }
+    assert summary.power({"250 0": found["permuted 0"], "250 1": found["drawn 0"]})["250"]["route"] == 0.5
+    promised = summary.promises({"0": {"score": [True, False]}, "1": {"score": [True, True]}})
+    assert promised["score"]["held"] == 0.75
     found = summary.pools(
         {"a": {"router": 0.7, "best per category": 0.6}, "b": {"router": 0.5, "best per category": 0.6}}
     )

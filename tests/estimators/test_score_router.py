@@ -91,8 +91,11 @@ def test_gaps_are_filled_without_bias():
 
 
 def test_features_that_are_there_are_not_read_again():
+    """Beside it, costs that name the models may stand in any order."""
     X, _, answers, costs = small_table(200)
-    router = gw.ScoreRouter(text=["question"], n_components=4, random_state=0).fit(X, answers, costs)
+    router = gw.ScoreRouter(text=["question"], n_components=4, random_state=0)
+    router.fit(X, pd.DataFrame(answers, columns=list("abc")), {"c": costs[2], "a": costs[0], "b": costs[1]})
+    np.testing.assert_array_equal(router.routes_.costs.mean, costs)
     weights = router.gate_weights(X)
     again = router.fit(router.features(X), answers, costs)
     np.testing.assert_allclose(again.gate_weights(X), weights, atol=1e-6)
@@ -113,11 +116,14 @@ def test_bandit_feedback_moves_the_weights(fitted):
     X, _, answers, _ = small_table(500, seed=7)
     draw = router.explore(X, random_state=0)
     assert draw.chances.shape == (500, 3)
-    router.partial_fit(X, draw.models, answers[np.arange(500), draw.models], draw.chances)
+    seen = answers[np.arange(500), draw.numbers]
+    by_number = copy.deepcopy(router).partial_fit(X, draw.numbers, seen, draw.chances[np.arange(500), draw.numbers])
+    router.partial_fit(X, draw.models, seen, draw.chances)
+    np.testing.assert_array_equal(by_number.online_.sums, router.online_.sums)
     assert router.online_.n_seen == 1100
     np.testing.assert_allclose(router.routes_.weights.weights[0].sum(), 1.0)
     np.testing.assert_array_equal(fitted.routes_.weights.weights[1:], router.routes_.weights.weights[1:])
-    with pytest.raises(ValueError, match="numbers of models from 0 to 2"):
+    with pytest.raises(ValueError, match="numbers from 0 to 2"):
         router.partial_fit(X, np.full(500, 3), np.zeros(500), draw.chances)
     with pytest.raises(ValueError, match="chances must have shape"):
         router.partial_fit(X, draw.models, np.zeros(500), np.ones(3))
@@ -131,6 +137,8 @@ def test_bandit_feedback_moves_the_weights(fitted):
         (lambda X, s, c: (X, s * np.inf, c), "scores"),
         (lambda X, s, c: (X, s, c[:2]), "costs must have shape"),
         (lambda X, s, c: (X, s, -c), "costs must be finite and not negative"),
+        (lambda X, s, c: (X, s, {"model 0": 1.0}), "none for the model 'model 1'"),
+        (lambda X, s, c: (X[:0], s[:0], c), "at least 50 queries"),
         (lambda X, s, c: (X[:40], s[:40], c), "at least 50 queries"),
         (lambda X, s, c: (X, np.where(np.arange(3) == 1, np.nan, s), c), "'model 1' was tried on 0"),
     ],

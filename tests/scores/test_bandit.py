@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from gatewise.scores.bandit import begin, draw_models, estimated_values, exploration_chances, update_weights
+from gatewise.scores.bandit import (
+    begin,
+    break_ties,
+    draw_models,
+    estimated_values,
+    exploration_chances,
+    update_weights,
+)
 
 
 def test_chances_lie_on_the_simplex_and_explore_near_the_border():
@@ -16,6 +23,9 @@ def test_chances_lie_on_the_simplex_and_explore_near_the_border():
     assert away[100:].mean() > 3 * away[:100].mean()
     assert (away > 0).all()
     assert near[0, 3] == 0.0
+    np.testing.assert_allclose(away.mean(), 0.1)
+    alone = exploration_chances(break_ties(np.tile([1.0, 0.0, 0.0], (5, 1)), np.tile([0.5, 0.1, 0.3], (5, 1))), 0.1)
+    np.testing.assert_allclose(alone, np.tile([0.9, 0.0, 0.1], (5, 1)), atol=1e-6)
 
 
 def test_estimated_values_are_unbiased():
@@ -24,7 +34,7 @@ def test_estimated_values_are_unbiased():
     n = 40_000
     models = draw_models(np.tile(chances, (n, 1)), rng)
     np.testing.assert_allclose(np.bincount(models) / n, chances[0], atol=0.01)
-    values = estimated_values(np.tile(forecasts, (n, 1)), models, scores[models], np.tile(chances, (n, 1)))
+    values = estimated_values(np.tile(forecasts, (n, 1)), models, scores[models], chances[0, models])
     np.testing.assert_allclose(values.mean(axis=0), scores, atol=0.03)
 
 

@@ -9,10 +9,12 @@ from gatewise.scores.cost_frontier import (
     measure_frontier,
     price_for_budget,
     price_for_score,
+    variance_of_fits,
 )
 from gatewise.scores.fitted_routes import HeldOutDecisions, weigh
 from gatewise.scores.price_weights import learn_weights, nearest_price, price_grid, votes
-from gatewise.scores.route_verdict import largest_p_value, reach_verdict
+from gatewise.scores.route_test import largest_p_value, RoutePValues
+from gatewise.scores.route_verdict import reach_verdict
 from tests.scores.designs import folds_of
 
 
@@ -64,7 +66,8 @@ def held_out():
     fold = np.empty(n, dtype=np.int64)
     for number, part in enumerate(folds_of(n)):
         fold[part] = number
-    return HeldOutDecisions(scores, costs, decisions, chance, fold), weights
+    spent = np.array([costs[np.arange(n), decided].mean() + 0.3 for decided in decisions])
+    return HeldOutDecisions(scores, costs, decisions, chance, fold, spent), weights
 
 
 def test_a_higher_price_costs_less(held_out):
@@ -72,13 +75,13 @@ def test_a_higher_price_costs_less(held_out):
     costs = [rows.values(place)[1].mean() for place in range(len(weights.prices))]
     assert costs[0] > costs[-1] == 1.0
     assert np.mean(np.diff(costs) <= 0.05) == 1.0
-    place = price_for_budget(rows, weights.prices, 4.0)
+    place = price_for_budget(rows, 4.0)
     assert costs[place] <= 4.0 < costs[place - 1]
     with pytest.raises(ValueError, match=r"budget=0\.5 is below 1"):
-        price_for_budget(rows, weights.prices, 0.5)
+        price_for_budget(rows, 0.5)
     with pytest.raises(ValueError, match="score=2 is above"):
-        price_for_score(rows, weights.prices, 2.0)
-    place = price_for_score(rows, weights.prices, 0.6)
+        price_for_score(rows, 2.0)
+    place = price_for_score(rows, 0.6)
     assert rows.values(place)[0].mean() >= 0.6
 
 
@@ -88,10 +91,11 @@ def test_the_frontier_is_what_the_decisions_gave(held_out):
     score, cost = rows.values(4)
     point = found.points[4]
     assert point.score.value == score.mean()
-    half = 1.6448536 * mean_error(score, rows.fold, 100)
+    half = 1.6448536 * mean_error(score, 100, variance_of_fits(score, rows.fold))
     np.testing.assert_allclose(point.score.high - score.mean(), half, rtol=1e-6)
     np.testing.assert_allclose(point.saving.value, 1 - cost.mean() / rows.costs[:, 0].mean())
     assert point.band.low < point.score.low
+    np.testing.assert_allclose(point.cost.high - cost.mean(), 1.6448536 * mean_error(cost, 100, 0.3**2), rtol=1e-6)
     assert found.best_single == "a"
 
 
@@ -99,10 +103,11 @@ def test_fits_that_differ_widen_the_interval():
     rng = np.random.default_rng(0)
     fold = np.repeat(np.arange(5), 200)
     values = rng.normal(size=1000)
-    alike = mean_error(values, fold, 1000)
-    assert alike == pytest.approx(values.std(ddof=1) * np.sqrt(2 / 1000), rel=1e-9)
+    assert mean_error(values, 1000) == pytest.approx(values.std(ddof=1) * np.sqrt(2 / 1000), rel=1e-9)
+    assert variance_of_fits(values, fold) == 0.0
     shift = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
-    assert mean_error(values + shift[fold], fold) == pytest.approx(shift.std(ddof=1), rel=0.2)
+    assert variance_of_fits(values + shift[fold], fold) == pytest.approx(shift.var(ddof=1), rel=0.2)
+    assert mean_error(values, None, 0.04) == pytest.approx(0.2, rel=0.02)
 
 
 def test_a_band_holds_all_means_at_once():
@@ -121,9 +126,11 @@ def test_the_verdict_needs_a_gain_over_every_single_model():
 
 
 def test_headlines(held_out):
-    rows, weights = held_out
-    assert reach_verdict(rows, weights.prices, ("a", "b", "c"), 0.01).headline == "route"
-    found = reach_verdict(rows, np.zeros(1), ("a", "b", "c"), 0.5)
+    rows, _ = held_out
+    names = ("a", "b", "c")
+    assert reach_verdict(rows, names, RoutePValues(0.01, 1.0)).headline == "route"
+    assert reach_verdict(rows, names, RoutePValues(0.2, 0.01)).headline == "route for cost only"
+    found = reach_verdict(rows, names, RoutePValues(0.5, 0.5))
     assert found.headline == "use a for everything"
     assert not found.routes
     assert "gain over a" in str(found)

@@ -79,8 +79,9 @@ def decide(
     if budget is not None:
         plan = saved.router.plan(budget=budget)
         cost, score = plan.point.cost, plan.point.score
-        say(f"price {plan.price:.4g}: mean cost {cost.value:.4g} ({cost.low:.4g} to {cost.high:.4g}), mean score ")
-        say(f"{score.value:.4f} ({score.low:.4f} to {score.high:.4f}), 90 % intervals")
+        spent = f"mean cost {cost.value:.4g} ({cost.low:.4g} to {cost.high:.4g})"
+        reached = f"mean score {score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
+        say(f"price {plan.price:.4g}: {spent}, {reached}, 90 % intervals")
     where = table_files.write_frame(answer, place)
     write_json(figures, answer.to_dict(orient="records"))
     say(f"{len(answer)} decisions: {where}")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_between, as_count, as_non_negative, as_vector, Floats, Indices
+from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_vector, Floats, Indices
 from gatewise.estimators.validation import all_or_nothing
 from gatewise.router.facts import plain_values
 from gatewise.scores import bandit, cost_frontier, route_regions
@@ -97,14 +97,13 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         as_between(self.exploration, "exploration")
         as_count(self.n_components, "n_components")
         seed = 0 if self.random_state is None else as_count(self.random_state, "random_state", low=0)
+        if (n := _n_rows(X)) < LEAST_QUERIES:
+            raise ValueError(f"X must have at least {LEAST_QUERIES} queries, not {n}")
         if isinstance(X, Queries):
             check_is_fitted(self, "reader_")
             reader, queries = self.reader_, X
         else:
             reader, queries = QueryReader.fit(X, self.text, self.categories, self.n_components, seed)
-        n = len(queries)
-        if n < LEAST_QUERIES:
-            raise ValueError(f"X must have at least {LEAST_QUERIES} queries, not {n}")
         n_folds = as_count(self.cv, "cv", low=2, high=n // 10)
         folds = np.array_split(np.random.default_rng(seed).permutation(n), n_folds)
         table = score_table(queries.full, scores, costs, propensity, folds)
@@ -131,8 +130,12 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
 
     def decide(self, X: Any, price: float = 0.0, budget: float | None = None) -> NDArray[np.object_]:
         """The model (n,) to call for each query, at a price for cost, or under a mean cost of at most ``budget``."""
+        check_is_fitted(self, "routes_")
         if budget is not None:
-            price = self.plan(budget=budget).price
+            if price:
+                raise ValueError(f"give a price or a budget, not both: price={price:g} and budget={budget:g}")
+            place = cost_frontier.price_for_budget(self.routes_.held_out, as_non_negative(budget, "budget"))
+            price = float(self.routes_.weights.prices[place])
         return np.asarray(self.models_[self.gate_weights(X, price).argmax(axis=1)])
 
     def plan(
@@ -144,14 +147,13 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         ``n_queries`` fresh queries, or in the long run.
         """
         check_is_fitted(self, "routes_")
-        held_out, prices = self.routes_.held_out, self.routes_.weights.prices
+        held_out = self.routes_.held_out
         if (budget is None) == (score is None):
             raise ValueError("plan needs either a budget or a score")
         if budget is not None:
-            place = cost_frontier.price_for_budget(held_out, prices, as_non_negative(budget, "budget"))
+            place = cost_frontier.price_for_budget(held_out, as_non_negative(budget, "budget"))
         else:
-            assert score is not None
-            place = cost_frontier.price_for_score(held_out, prices, float(score))
+            place = cost_frontier.price_for_score(held_out, as_finite(score, "score"))
         point = self.frontier(n_queries).points[place]
         return RoutePlan(point.price, point)
 
@@ -162,6 +164,8 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "routes_")
         routes = self.routes_
+        if n_queries is not None:
+            n_queries = as_count(n_queries, "n_queries")
         return cost_frontier.measure_frontier(routes.held_out, routes.weights.prices, routes.names, n_queries)
 
     def expected_scores(self, X: Any) -> ExpectedScores:
@@ -195,10 +199,11 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "routes_")
         weights = self.routes_.weights.weights[0]
         leading = [f"  {weights[s]:.2f}  {self.routes_.candidates[s]}" for s in np.argsort(-weights)[:5]]
+        needed = self.verdict_.queries_needed(len(self.routes_.held_out.scores))
         luck = [] if self.routability_ is None else [str(self.routability_)]
         assumed = [f"assumed: {self.assumption_}"] if self.assumption_ else []
         return "\n".join(
-            [str(self.verdict_), *luck, *assumed, "leading candidates:", *leading, "", str(self.regions_)]
+            [str(self.verdict_), needed, *luck, *assumed, "leading candidates:", *leading, "", str(self.regions_)]
         )
 
     def report(self) -> dict[str, Any]:
@@ -225,22 +230,23 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     def explore(self, X: Any, random_state: Any = None) -> bandit.RouteDraw:
         """Models to ask with bandit feedback: mostly the decision, others near the border. Also their chances."""
         queries = self.features(X)
-        picked = self._picked(queries)
-        gate = votes(np.exp(self.online_.log_weights), picked, len(self.models_))
+        gate = votes(np.exp(self.online_.log_weights), self._picked(queries), len(self.models_))
+        gate = bandit.break_ties(gate, self.routes_.expected_scores(queries))
         chances = bandit.exploration_chances(gate, self.exploration)
-        return bandit.RouteDraw(bandit.draw_models(chances, np.random.default_rng(random_state)), chances)
+        numbers = bandit.draw_models(chances, np.random.default_rng(random_state))
+        return bandit.RouteDraw(self.models_[numbers], numbers, chances)
 
     def partial_fit(self, X: Any, models: ArrayLike, scores: ArrayLike, chances: ArrayLike) -> Self:
-        """Learn from the scores (n,) of the models that were asked, by number (n,), with the chances of `explore`.
+        """Learn from the scores (n,) of the models that were asked, by name or number (n,).
 
-        The candidates stay as they were fitted; their weights at price 0 move. `explore` uses them at once.
+        ``chances`` are those of `explore`, (n, M), or of the models that were asked alone, (n,). The candidates stay
+        as they were fitted; their weights at price 0 move. `explore` uses them at once.
         """
         queries = self.features(X)
-        n, M = len(queries), len(self.models_)
-        asked, probability = _asked(models, chances, n, M)
-        seen = as_vector(scores, "scores", n)
-        forecasts = self.routes_.expected_scores(queries)
-        values = bandit.estimated_values(forecasts, asked, seen, probability)
+        asked = _asked(models, self.models_, len(queries))
+        chance = _chances(chances, asked, len(self.models_))
+        seen = as_vector(scores, "scores", len(queries))
+        values = bandit.estimated_values(self.routes_.expected_scores(queries), asked, seen, chance)
         self.online_ = bandit.update_weights(self.online_, candidate_values(self._picked(queries), values))
         self.routes_ = self.routes_.reweighed(np.exp(self.online_.log_weights))
         return self
@@ -250,12 +256,28 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         return choices(forecasts, np.zeros(len(self.models_)), 0.0)
 
 
-def _asked(models: ArrayLike, chances: ArrayLike, n: int, M: int) -> tuple[Indices, Floats]:
-    """Models by number (n,) and chances (n, M), checked."""
-    asked = np.asarray(models)
-    if asked.shape != (n,) or asked.dtype.kind not in "iu" or not ((asked >= 0) & (asked < M)).all():
-        raise ValueError(f"models must be {n} numbers of models from 0 to {M - 1}, as explore gives them")
-    probability = np.asarray(chances, dtype=np.float64)
-    if probability.shape != (n, M) or not (probability[np.arange(n), asked] > 0.0).all():
-        raise ValueError(f"chances must have shape ({n}, {M}) and be above 0 for the models that were asked")
-    return asked.astype(np.intp), probability
+def _asked(models: ArrayLike, names: NDArray[np.object_], n: int) -> Indices:
+    """The models that were asked, by number (n,)."""
+    asked, numbers = np.asarray(models), {name: m for m, name in enumerate(names)}
+    if asked.shape == (n,) and asked.dtype.kind not in "iu":
+        asked = np.array([numbers.get(name, -1) for name in asked.tolist()], dtype=np.intp)
+    if asked.shape != (n,) or not ((asked >= 0) & (asked < len(names))).all():
+        raise ValueError(f"models must be {n} names of models, or their numbers from 0 to {len(names) - 1}")
+    return asked.astype(np.intp)
+
+
+def _chances(chances: ArrayLike, asked: Indices, n_models: int) -> Floats:
+    """The chances (n,) of the models that were asked."""
+    n, given = len(asked), np.asarray(chances, dtype=np.float64)
+    own = given[np.arange(n), asked] if given.shape == (n, n_models) else given
+    if own.shape != (n,) or not ((own > 0.0) & (own <= 1.0)).all():
+        shape = f"({n}, {n_models}) or ({n},)"
+        raise ValueError(f"chances must have shape {shape}, above 0 and at most 1 for the models that were asked")
+    return np.asarray(own)
+
+
+def _n_rows(X: Any) -> int:
+    try:
+        return len(X)
+    except TypeError:
+        raise ValueError("X must be a table or an array of shape (n, d)") from None

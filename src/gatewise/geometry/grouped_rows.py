@@ -77,19 +77,22 @@ def flipped_sums(scores: Floats, n_flips: int, rng: np.random.Generator) -> Any:
         yield (2.0 * signs - 1.0) @ scores
 
 
-def ratio_and_error(totals: Floats, counts: Floats) -> tuple[float, float, int]:
+def ratio_and_error(totals: Floats, counts: Floats) -> tuple[float, float, float]:
     """The ratio r = sum_g totals / sum_g counts over independent groups, its standard error, and the freedom.
 
-    The error is sqrt(G / (G - 1) sum_g (total_g - r count_g)^2) / sum_g counts, where G counts the groups that are
-    not empty; infinite for fewer than two of them. The freedom is G - 1.
+    With h_g the fraction of all counts that group g has, the error is the jackknife's: its square is
+    (G - 1) / G sum_g ((total_g - r count_g) / (1 - h_g))^2 / (sum_g counts)^2, where G counts the groups that are
+    not empty. The freedom is 1 / sum_g h_g^2 - 1, which is G - 1 for groups of one size: a few large groups decide
+    among many small ones. The error is infinite for fewer than two groups.
     """
     seen = counts > 0
     size, used = float(counts.sum()), int(seen.sum())
     ratio = float(totals.sum() / size) if used else float("nan")
     if used < 2:
-        return ratio, float("inf"), 1
-    residuals = totals[seen] - ratio * counts[seen]
-    return ratio, float(np.sqrt(used / (used - 1) * residuals @ residuals)) / size, used - 1
+        return ratio, float("inf"), 1.0
+    share = counts[seen] / size
+    residuals = (totals[seen] - ratio * counts[seen]) / (1.0 - share)
+    return ratio, float(np.sqrt((used - 1) / used * residuals @ residuals)) / size, 1.0 / float(share @ share) - 1.0
 
 
 def ratio_interval(totals: Floats, counts: Floats, level: float = 0.95) -> Interval:

@@ -9,7 +9,7 @@ with the forecast f_m. Exploration is concentrated near the border between model
 (`sec:adaptation`, boundary-aware exploration).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,33 +51,43 @@ def begin(weights: Floats, n_seen: int) -> OnlineState:
 
 
 class RouteDraw(NamedTuple):
-    """The model drawn for every query, by its number (n,), and the chances (n, M) it was drawn from."""
+    """The model drawn for every query, by its name and its number (n,), and the chances (n, M) it was drawn from."""
 
-    models: Indices
+    models: Any
+    numbers: Indices
     chances: Floats
 
 
 def exploration_chances(gate: Floats, exploration: float, near_border: bool = True) -> Floats:
-    """Chances (n, M) of asking each model, from votes (n, M): the leader's, mixed with exploration.
+    """Chances (n, M) of asking each model, from votes (n, M): the leader's, mixed with exploration of the others.
 
-    Near the border the share of exploration at a query is proportional to how close the two largest votes are, with
-    the mean ``exploration`` over the queries and a floor; it goes to the models with votes. Else it is the same for
-    all queries and models.
+    Near the border the chance of another model is proportional to how close the two largest votes are, with the mean
+    ``exploration`` over the queries and a floor; it goes to the runner-up and to all others with votes. Else it is
+    the same for all queries and models.
 
     >>> exploration_chances(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), 0.1).round(3)
-    array([[0.91, 0.09, 0.  ],
-           [1.  , 0.  , 0.  ]])
+    array([[0.82, 0.18, 0.  ],
+           [0.98, 0.02, 0.  ]])
     """
-    M = gate.shape[1]
-    leader = np.eye(M)[gate.argmax(axis=1)]
+    n, M = gate.shape
+    order, rows = np.argsort(-gate, axis=1, kind="stable"), np.arange(n)
+    leader = np.eye(M)[order[:, 0]]
     if not near_border:
-        return np.asarray((1.0 - exploration) * leader + exploration / M)
-    ordered = np.sort(gate, axis=1)
-    closeness = 1.0 - (ordered[:, -1] - ordered[:, -2])
-    closeness = LEAST_EXPLORATION + (1.0 - LEAST_EXPLORATION) * closeness / max(float(closeness.mean()), 1e-12)
-    share = np.minimum(exploration * closeness / closeness.mean(), 1.0)[:, None]
-    contenders = (gate > CONTENDER) | (leader > 0)
+        return np.asarray((1.0 - exploration) * leader + exploration * (1.0 - leader) / (M - 1))
+    closeness = 1.0 - (gate[rows, order[:, 0]] - gate[rows, order[:, 1]])
+    mean = float(closeness.mean()) if n else 1.0
+    relative = LEAST_EXPLORATION + (1.0 - LEAST_EXPLORATION) * closeness / mean if mean > 0.0 else np.ones(n)
+    share = np.minimum(exploration * relative, 1.0)[:, None]
+    contenders = gate > CONTENDER
+    contenders[rows, order[:, 1]] = True
+    contenders[rows, order[:, 0]] = False
     return np.asarray((1.0 - share) * leader + share * contenders / contenders.sum(axis=1, keepdims=True))
+
+
+def break_ties(gate: Floats, forecasts: Floats) -> Floats:
+    """Votes (n, M) in which models without any are ordered by their forecast scores (n, M), each below CONTENDER."""
+    span = float(np.ptp(forecasts)) if forecasts.size else 0.0
+    return np.asarray(gate + 1e-6 * (forecasts - forecasts.min()) / span) if span > 0.0 else gate
 
 
 def draw_models(chances: Floats, rng: np.random.Generator) -> Indices:
@@ -86,14 +96,14 @@ def draw_models(chances: Floats, rng: np.random.Generator) -> Indices:
 
 
 def estimated_values(forecasts: Floats, models: Indices, scores: Floats, chances: Floats) -> Floats:
-    """Doubly robust values (n, M) of all models from the score (n,) of the one that was asked.
+    """Doubly robust values (n, M) of all models from the score and the chance (n,) of the one that was asked.
 
-    >>> estimated_values(np.array([[0.5, 0.2]]), np.array([0]), np.array([1.0]), np.array([[0.5, 0.5]]))
+    >>> estimated_values(np.array([[0.5, 0.2]]), np.array([0]), np.array([1.0]), np.array([0.5]))
     array([[1.5, 0.2]])
     """
     rows = np.arange(len(models))
     out = forecasts.copy()
-    out[rows, models] += (scores - forecasts[rows, models]) / chances[rows, models]
+    out[rows, models] += (scores - forecasts[rows, models]) / chances
     return out
 
 

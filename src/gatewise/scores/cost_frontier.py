@@ -54,51 +54,65 @@ def measure_frontier(
 ) -> Frontier:
     """The frontier with intervals for the means over ``n_queries`` fresh queries; None for the means in the long run.
 
-    The error of a mean of held-out values is that of `mean_error`. A saving is a ratio of means, 1 - cost / cost of
-    the best single model, with the error of its linearisation.
+    One fit will decide on fresh queries, and those of the folds differ from it. For scores what they differ by is
+    `variance_of_fits`; for costs it is seen on the same rows, by the decisions of the fit to all rows
+    (``cost_of_fit``). A saving is a ratio of means, 1 - cost / cost of the best single model, with the error of its
+    linearisation.
     """
     places = range(len(prices))
     scores, costs = (np.stack(part, axis=1) for part in zip(*(held_out.values(p) for p in places), strict=True))
     best = int(held_out.scores.mean(axis=0).argmax())
     own_score, own_cost = held_out.scores[:, best], held_out.costs[:, best]
-    half, wide = z_value(level), band_factor(scores, level)
+    base, half, wide = float(own_cost.mean()), z_value(level), band_factor(scores, level)
 
-    def mean(values: Floats, factor: float = half) -> Interval:
-        return _interval(float(values.mean()), factor * mean_error(values, held_out.fold, n_queries))
+    def mean(values: Floats, fits: float = 0.0, factor: float = half) -> Interval:
+        return _interval(float(values.mean()), factor * mean_error(values, n_queries, fits))
 
-    def saving(values: Floats) -> Interval:
-        base = float(own_cost.mean())
+    def saving(values: Floats, fits: float) -> Interval:
         if base == 0.0:
             return Interval(0.0, 0.0, 0.0)
         ratio = float(values.mean()) / base
         linear = (values - ratio * own_cost) / base
-        return _interval(1.0 - ratio, half * mean_error(linear, held_out.fold, n_queries))
+        return _interval(1.0 - ratio, half * mean_error(linear, n_queries, fits / base**2))
 
-    points = tuple(
-        FrontierPoint(float(price), mean(score), mean(cost), saving(cost), mean(score, wide))
-        for price, score, cost in zip(prices, scores.T, costs.T, strict=True)
-    )
-    return Frontier(points, names[best], mean(own_score), mean(own_cost))
+    def point(place: int) -> FrontierPoint:
+        score, cost = scores[:, place], costs[:, place]
+        by_fold = variance_of_fits(score, held_out.fold)
+        by_fit = float(held_out.cost_of_fit[place] - cost.mean()) ** 2
+        intervals = mean(score, by_fold), mean(cost, by_fit), saving(cost, by_fit), mean(score, by_fold, wide)
+        return FrontierPoint(float(prices[place]), *intervals)
+
+    return Frontier(tuple(point(p) for p in places), names[best], mean(own_score), mean(own_cost))
 
 
-def mean_error(values: Floats, fold: Integers, n_queries: int | None = None) -> float:
+def mean_error(values: Floats, n_queries: int | None = None, fits: float = 0.0) -> float:
     """The standard error of the mean of held-out values (n,) as a forecast of that over fresh queries.
 
-    Its square is s^2 / n, plus s^2 / n_queries for a finite number of them. One fit will decide on fresh queries, so
-    what the means of the K folds, each decided on by a fit of its own, vary beyond s^2 K / n is added if it is more
-    than chance gives in 5 % of the cases (chi-squared, K - 1 degrees of freedom).
+    Its square is s^2 / n, plus s^2 / n_queries for a finite number of them, plus the variance ``fits`` of what one
+    fit does differently from those that decided on the held-out rows.
 
-    >>> round(mean_error(np.tile([0.0, 1.0], 50), np.repeat(np.arange(5), 20)), 4)
+    >>> round(mean_error(np.tile([0.0, 1.0], 50)), 4)
     0.0503
     """
-    n, counts = len(values), np.bincount(fold)
+    n = len(values)
     variance = float(values.var(ddof=1)) if n > 1 else float("inf")
-    means = np.bincount(fold, weights=values) / counts
-    between, chance = float(means.var(ddof=1)), variance * float(np.mean(1.0 / counts))
-    differ = between * (len(counts) - 1) > chance * float(special.chdtri(len(counts) - 1, ALPHA))
-    fits = between - chance if differ else 0.0
     fresh = 0.0 if n_queries is None else 1.0 / n_queries
     return float(np.sqrt(variance * (1.0 / n + fresh) + fits))
+
+
+def variance_of_fits(values: Floats, fold: Integers) -> float:
+    """What the means of K folds, each decided on by a fit of its own, vary beyond s^2 K / n.
+
+    It is zero unless it is more than chance gives in 5 % of the cases (chi-squared, K - 1 degrees of freedom).
+
+    >>> variance_of_fits(np.tile([0.0, 1.0], 50), np.repeat(np.arange(5), 20))
+    0.0
+    """
+    counts = np.bincount(fold)
+    means = np.bincount(fold, weights=values) / counts
+    between, chance = float(means.var(ddof=1)), float(values.var(ddof=1)) * float(np.mean(1.0 / counts))
+    differ = between * (len(counts) - 1) > chance * float(special.chdtri(len(counts) - 1, ALPHA))
+    return between - chance if differ else 0.0
 
 
 def _interval(value: float, half: float) -> Interval:
@@ -130,20 +144,19 @@ def z_value(level: float) -> float:
     return float(special.ndtri(0.5 + level / 2.0))
 
 
-def price_for_budget(held_out: HeldOutDecisions, prices: Floats, budget: float) -> int:
+def price_for_budget(held_out: HeldOutDecisions, budget: float) -> int:
     """The place of the lowest price whose held-out mean cost is at most the budget."""
-    costs = [float(held_out.values(place)[1].mean()) for place in range(len(prices))]
-    for place, cost in enumerate(costs):
-        if cost <= budget:
-            return place
-    raise ValueError(f"budget={budget:g} is below {min(costs):.4g}, the least mean cost that a price reaches")
+    costs = held_out.means[1]
+    within = np.flatnonzero(costs <= budget)
+    if not len(within):
+        raise ValueError(f"budget={budget:g} is below {costs.min():.4g}, the least mean cost that a price reaches")
+    return int(within[0])
 
 
-def price_for_score(held_out: HeldOutDecisions, prices: Floats, score: float) -> int:
+def price_for_score(held_out: HeldOutDecisions, score: float) -> int:
     """The place of the price of least held-out mean cost whose held-out mean score is at least ``score``."""
-    found = [tuple(float(part.mean()) for part in held_out.values(place)) for place in range(len(prices))]
-    reached = [(cost, place) for place, (mean, cost) in enumerate(found) if mean >= score]
-    if not reached:
-        best = max(mean for mean, _ in found)
-        raise ValueError(f"score={score:g} is above {best:.4g}, the largest mean score that a price reaches")
-    return min(reached)[1]
+    scores, costs = held_out.means
+    reached = np.flatnonzero(scores >= score)
+    if not len(reached):
+        raise ValueError(f"score={score:g} is above {scores.max():.4g}, the largest mean score that a price reaches")
+    return int(reached[costs[reached].argmin()])

@@ -2,22 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
 from gatewise.arrays import Floats, Indices, Integers
+from gatewise.scores.cost_model import CostModel, fit_costs, held_out_costs
+from gatewise.scores.prepared_folds import PreparedFolds
 from gatewise.scores.price_weights import (
     candidate_values,
     choices,
     FoldWeights,
+    held_out_votes,
     learn_weights,
     price_grid,
     PriceWeights,
     votes,
 )
 from gatewise.scores.queries import Queries
-from gatewise.scores.ridge_members import fit_linear, LinearMember
+from gatewise.scores.ridge_members import fit_ridge, LinearMember, spectrum
 from gatewise.scores.score_list import (
     fit_members,
     FittedScores,
@@ -28,11 +32,13 @@ from gatewise.scores.score_list import (
 from gatewise.scores.tried_scores import ScoreTable
 
 
-class HeldOutDecisions(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class HeldOutDecisions:
     """Held-out rows: scores and costs (n, M), and for each of P prices the model that is decided on, (P, n).
 
     Every decision is by members and weights that were learned without the row's fold. ``expected`` (n, M) are the
-    forecast scores, ``fold`` (n,) the number of the fold.
+    forecast scores, ``fold`` (n,) the number of the fold. ``cost_of_fit`` (P,) are the mean costs of what the fit to
+    all rows decides on the same rows.
     """
 
     scores: Floats
@@ -40,6 +46,7 @@ class HeldOutDecisions(NamedTuple):
     decisions: Integers
     expected: Floats
     fold: Integers
+    cost_of_fit: Floats
 
     def values(self, place: int) -> tuple[Floats, Floats]:
         """The scores and the costs (n,) of the decisions at a price of the grid."""
@@ -47,19 +54,11 @@ class HeldOutDecisions(NamedTuple):
         chosen = self.decisions[place]
         return self.scores[rows, chosen], self.costs[rows, chosen]
 
-
-@dataclass(frozen=True, eq=False)
-class CostModel:
-    """Costs of M models: the same for every query, or forecast from its features relative to the mean cost."""
-
-    mean: Floats  # (M,)
-    member: LinearMember | None
-
-    def forecast(self, queries: Queries) -> Floats:
-        """Costs (n, M), never negative."""
-        if self.member is None:
-            return np.array(np.broadcast_to(self.mean, (len(queries), len(self.mean))))
-        return np.maximum(self.mean * self.member.forecast(queries), 0.0)
+    @cached_property
+    def means(self) -> tuple[Floats, Floats]:
+        """The mean scores and the mean costs (P,) of the decisions at every price."""
+        found = [self.values(place) for place in range(len(self.decisions))]
+        return np.array([score.mean() for score, _ in found]), np.array([cost.mean() for _, cost in found])
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,53 +95,45 @@ class FittedRoutes:
         return np.asarray(self.scores.forecasts(queries)[-1] + level)
 
 
-def fit_costs(queries: Queries, costs: Floats, by_query: bool) -> CostModel:
-    """Mean costs, and a ridge regression of relative costs if they differ by query."""
-    mean = costs.mean(axis=0)
-    if not by_query or not queries.full.shape[1]:
-        return CostModel(mean, None)
-    relative = costs / np.where(mean > 0.0, mean, 1.0)
-    return CostModel(mean, fit_linear(queries, relative, "full"))
-
-
-def fit_level(queries: Queries, table: ScoreTable) -> LinearMember | None:
+def fit_level(queries: Queries, scores: Floats) -> LinearMember | None:
     """A ridge regression of the mean score over all models: the difficulty of a query."""
     if not queries.full.shape[1]:
         return None
-    return fit_linear(queries, table.scores.mean(axis=1, keepdims=True), "full")
+    return LinearMember("full", None, fit_ridge(spectrum(queries.full), scores.mean(axis=1, keepdims=True)))
 
 
 def fit_routes(
-    plans: Sequence[MemberPlan],
-    forecasts: Floats,
-    queries: Queries,
-    table: ScoreTable,
-    folds: Sequence[Indices],
-    seed: int,
-    n_jobs: int | None,
+    plans: Sequence[MemberPlan], forecasts: Floats, prepared: PreparedFolds, table: ScoreTable, n_jobs: int | None
 ) -> FittedRoutes:
-    """Fit the list to queries and a table of scores; ``folds`` are the rows that were held out in turn.
+    """Fit the list to a table of scores; ``prepared`` has the queries and the rows that were held out in turn.
 
     ``forecasts`` (J, n, M) are the held-out forecasts of the members, in the order of the plans.
     """
-    centred = table.centred
-    stack = stack_weights(forecasts, centred, seed)
+    queries, folds, scores = prepared.queries, prepared.held_out, table.scores
+    stack = stack_weights(forecasts, scores)
     forecasts = with_blends(forecasts, stack)
-    cost_forecasts, level = _held_out_costs_and_level(queries, table, folds)
-    weights, decisions = weigh(forecasts, cost_forecasts, table.scores, table.costs, folds)
+    level = prepared.linear(scores.mean(axis=1, keepdims=True))
+    cost_forecasts = held_out_costs(prepared, table.costs, table.by_query)
+    weights, decisions = weigh(forecasts, cost_forecasts, scores, table.costs, folds)
     fold = np.empty(len(queries), dtype=np.int64)
     for number, rows in enumerate(folds):
         fold[rows] = number
-    members = FittedScores(tuple(plan.name for plan in plans), fit_members(plans, queries, centred, n_jobs), stack)
+    members = FittedScores(tuple(plan.name for plan in plans), fit_members(plans, queries, scores, n_jobs), stack)
+    costs = fit_costs(queries, table.costs, table.by_query)
+    spent = _costs_of_fit(members.forecasts(queries), costs.forecast(queries), weights, table.costs)
+    held_out = HeldOutDecisions(scores, table.costs, decisions, forecasts[-1] + level, fold, spent)
     return FittedRoutes(
-        table.names,
-        members,
-        fit_level(queries, table),
-        float(table.scores.mean()),
-        fit_costs(queries, table.costs, table.by_query),
-        weights,
-        HeldOutDecisions(table.scores, table.costs, decisions, forecasts[-1] + level, fold),
+        table.names, members, fit_level(queries, scores), float(scores.mean()), costs, weights, held_out
     )
+
+
+def _costs_of_fit(forecasts: Floats, cost_forecasts: Floats, weights: PriceWeights, costs: Floats) -> Floats:
+    """The mean costs (P,) of the decisions at every price on the rows of the fit, with costs (n, M)."""
+    rows, found = np.arange(len(costs)), []
+    for price, own in zip(weights.prices, weights.weights, strict=True):
+        picked = choices(forecasts, cost_forecasts, float(price))
+        found.append(costs[rows, votes(own, picked, costs.shape[1]).argmax(axis=1)].mean())
+    return np.array(found)
 
 
 def weigh(
@@ -155,19 +146,7 @@ def weigh(
     for place, price in enumerate(prices):
         picked = choices(forecasts, cost_forecasts, float(price))
         learned = learn_weights(candidate_values(picked, scores - price * costs), folds)
-        for rows, weights in zip(folds, learned.without_fold, strict=True):
-            decisions[place, rows] = votes(weights, picked[:, rows], scores.shape[1]).argmax(axis=1)
+        decisions[place] = held_out_votes(learned, picked, folds, scores.shape[1]).argmax(axis=1)
         found.append(learned)
     weights = np.stack([one.weights for one in found])
     return PriceWeights(prices, weights, np.array([one.rate for one in found])), decisions
-
-
-def _held_out_costs_and_level(queries: Queries, table: ScoreTable, folds: Sequence[Indices]) -> tuple[Floats, Floats]:
-    """Cost forecasts (n, M) and levels (n, 1) of every row by fits to the other folds."""
-    costs, level = np.empty_like(table.costs), np.empty((len(queries), 1))
-    for held_out in folds:
-        rest = np.setdiff1d(np.arange(len(queries)), held_out)
-        costs[held_out] = fit_costs(queries[rest], table.costs[rest], table.by_query).forecast(queries[held_out])
-        fit = fit_level(queries[rest], table[rest])
-        level[held_out] = table.scores[rest].mean() if fit is None else fit.forecast(queries[held_out])
-    return costs, level

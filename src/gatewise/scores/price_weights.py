@@ -108,3 +108,11 @@ def votes(weights: Floats, picked: Indices, n_models: int) -> Floats:
     for weight, chosen in zip(weights[n_models:], picked, strict=True):
         out[rows, chosen] += weight
     return out
+
+
+def held_out_votes(learned: FoldWeights, picked: Indices, folds: Sequence[Indices], n_models: int) -> Floats:
+    """Gate weights (n, M) of every row by the weights that were learned without its fold."""
+    out = np.empty((picked.shape[1], n_models))
+    for rows, weights in zip(folds, learned.without_fold, strict=True):
+        out[rows] = votes(weights, picked[:, rows], n_models)
+    return out

@@ -116,18 +116,18 @@ class QueryReader:
         return (*hot, *self._number_names())
 
     def transform(self, X: Any) -> Queries:
-        """What the router sees of the rows of X; `Queries` are passed on as they are."""
+        """What the router sees of the rows of X, of a data frame by name; `Queries` are passed on as they are."""
         if isinstance(X, Queries):
             return X
         table = _checked_table(X)
-        if len(table) != len(self.names):
-            raise ValueError(f"X must have the {len(self.names)} columns of fit, not {len(table)}")
-        if hasattr(X, "columns") and (found := tuple(name for name, _ in table)) != self.names:
-            missing = [name for name in self.names if name not in found]
+        if hasattr(X, "columns"):
+            by_name = dict(table)
+            missing = [name for name in self.names if name not in by_name]
             if missing:
                 raise ValueError(f"X must have the columns of fit, but {missing[0]!r} is not there")
-            by_name = dict(table)
             table = [(name, by_name[name]) for name in self.names]
+        elif len(table) != len(self.names):
+            raise ValueError(f"X must have the {len(self.names)} columns of fit, not {len(table)}")
         texts = [_strings(values) for kind, (_, values) in zip(self.kinds, table, strict=True) if kind == "text"]
         projected = [column.transform(text) for column, text in zip(self.texts, texts, strict=True)]
         return self._assemble(table, _raw_numbers(table, self.kinds), projected)
@@ -162,7 +162,8 @@ class QueryReader:
 
 def _checked_table(X: Any) -> list[tuple[str, NDArray[Any]]]:
     if not hasattr(X, "columns") and np.ndim(X) != 2:
-        raise ValueError(f"X must be a table or an array of shape (n, d), not of shape {np.shape(X)}")
+        shape = f"not of shape {np.shape(X)}; one query is a table of one row"
+        raise ValueError(f"X must be a table or an array of shape (n, d), {shape}")
     table = table_columns(X)
     if not table:
         raise ValueError("X must have at least one column")

@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from gatewise.arrays import Floats
+from gatewise.scores.leaders import centre, leading_models, with_leaders
 from gatewise.scores.queries import Design, Queries
 
 PENALTIES = np.geomspace(1.0, 1e5, 26)  # times the mean square length of a centred row
@@ -96,6 +97,16 @@ def fit_ridge(seen: Spectrum, centred: Floats) -> RidgeFit:
     return RidgeFit(seen.mean, level, coefficients, seen.vectors, precision, (turn**2).T, n)
 
 
+def fit_score_ridge(seen: Spectrum, centred: Floats) -> RidgeFit:
+    """`fit_ridge` to all models, with the differences between the leaders by a fit of their own."""
+    fit, leaders = fit_ridge(seen, centred), leading_models(centred)
+    if len(leaders) == centred.shape[1]:
+        return fit
+    own = fit_ridge(seen, centre(centred[:, leaders]))
+    level = with_leaders(fit.level, own.level, leaders)
+    return fit._replace(level=level, coefficients=with_leaders(fit.coefficients, own.coefficients, leaders))
+
+
 def _whitening(covariance: Floats) -> tuple[Floats, Floats]:
     """W (M, J) with W' covariance W = 1, and its inverse on the range (J, M)."""
     values, vectors = np.linalg.eigh(covariance)
@@ -172,14 +183,14 @@ def square_distances(rows: Floats, others: Floats) -> Floats:
 
 def fit_linear(queries: Queries, centred: Floats, design: Design) -> LinearMember:
     """A ridge regression of centred scores (n, M) on the features."""
-    return LinearMember(design, None, fit_ridge(spectrum(queries.design(design)), centred))
+    return LinearMember(design, None, fit_score_ridge(spectrum(queries.design(design)), centred))
 
 
 def fit_kernel(queries: Queries, centred: Floats, design: Design, seed: int) -> LinearMember:
     """A ridge regression of centred scores (n, M) on Gaussian kernels of the features."""
     rows = queries.design(design)
     basis = KernelBasis.fit(rows, seed)
-    return LinearMember(design, basis, fit_ridge(spectrum(basis.features(rows)), centred))
+    return LinearMember(design, basis, fit_score_ridge(spectrum(basis.features(rows)), centred))
 
 
 def fit_observed_ridge(features: Floats, scores: Floats, penalty: float = 30.0) -> Callable[[Floats], Floats]:

@@ -8,12 +8,10 @@ bounded under a stated assumption.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from gatewise.arrays import Floats
+from gatewise.scores.answer_model import fit_answers
 
-NODES = 61  # of the quadrature over the difficulty of a query
-STEPS = 200  # of the fit of abilities and the spread of difficulty
 N_SHUFFLES = 5
 
 
@@ -70,7 +68,7 @@ def measure_routability(scores: Floats, router: float, repeats: Floats | None = 
         return _repeated(repeats, single, router)
     perfect = max(single, float(scores.max(axis=1).mean()))
     if set(np.unique(scores)) <= {0.0, 1.0}:
-        luck = luck_of_answers(scores)
+        luck = fit_answers(scores).best_of_all()
         words = "luck, if answers to a query are independent given its difficulty; the bounds assume nothing"
     else:
         luck = luck_of_residuals(scores)
@@ -99,70 +97,9 @@ def _repeated(repeats: Floats, single: float, router: float) -> Routability:
     )
 
 
-def luck_of_answers(scores: Floats) -> float:
-    """What a perfect router reaches on answers that are right with logit a_m + b_i, b_i normal, where none can help.
-
-    E max_m = 1 - E_b prod_m (1 - sigma(a_m + b)), with a and the spread of b fitted by maximum likelihood.
-
-    >>> rng = np.random.default_rng(0)
-    >>> answers = (rng.random((2000, 3)) < 0.5).astype(float)
-    >>> bool(abs(luck_of_answers(answers) - 0.875) < 0.02)
-    True
-    """
-    ability, spread = fit_answers(scores)
-    nodes, weights = _quadrature()
-    wrong = 1.0 - expit(ability + spread * nodes[:, None])  # (nodes, M)
-    return float(1.0 - weights @ wrong.prod(axis=1))
-
-
-def fit_answers(scores: Floats) -> tuple[Floats, float]:
-    """Abilities (M,) and the standard deviation of the difficulty in P(right) = sigma(a_m + b_i), b_i ~ N(0, s^2).
-
-    Gradient steps of the marginal likelihood, whose integral over b is a sum over NODES.
-    """
-    nodes, weights = _quadrature()
-    share = np.clip(scores.mean(axis=0), 1e-3, 1.0 - 1e-3)
-    ability, spread = np.log(share / (1.0 - share)), 1.0
-    for _ in range(STEPS):
-        chance = np.clip(expit(ability + spread * nodes[:, None]), 1e-9, 1.0 - 1e-9)  # (nodes, M)
-        log_like = scores @ np.log(chance).T + (1.0 - scores) @ np.log1p(-chance).T + np.log(weights)
-        log_like -= log_like.max(axis=1, keepdims=True)
-        posterior = np.exp(log_like)
-        posterior /= posterior.sum(axis=1, keepdims=True)  # (n, nodes)
-        mass = posterior.sum(axis=0)
-        right = posterior.T @ scores  # (nodes, M)
-        slope, curve = right - mass[:, None] * chance, mass[:, None] * chance * (1.0 - chance)
-        step = slope.sum(axis=0) / curve.sum(axis=0)
-        turn = float((nodes[:, None] * slope).sum() / (nodes[:, None] ** 2 * curve).sum())
-        ability, spread = ability + step, max(0.0, spread + turn)
-        if max(np.abs(step).max(), abs(turn)) < 1e-4:
-            break
-    return ability, spread
-
-
-def answer_chances(scores: Floats) -> Floats:
-    """Chances (n, M) of right answers with logit a_m + b_i: a is fitted, every b_i is its posterior mean.
-
-    No router can gain on answers that are drawn with them: the same model is best for every query.
-    """
-    ability, spread = fit_answers(scores)
-    nodes, weights = _quadrature()
-    chance = np.clip(expit(ability + spread * nodes[:, None]), 1e-9, 1.0 - 1e-9)
-    log_like = scores @ np.log(chance).T + (1.0 - scores) @ np.log1p(-chance).T + np.log(weights)
-    posterior = np.exp(log_like - log_like.max(axis=1, keepdims=True))
-    difficulty = spread * (posterior @ nodes) / posterior.sum(axis=1)
-    return np.asarray(expit(ability + difficulty[:, None]))
-
-
 def luck_of_residuals(scores: Floats) -> float:
     """What a perfect router reaches when deviations from model plus query effects are shuffled between queries."""
     effects = scores.mean(axis=0) + scores.mean(axis=1, keepdims=True) - scores.mean()
     residual, rng = scores - effects, np.random.default_rng(0)
     shuffled = [effects + rng.permuted(residual, axis=0) for _ in range(N_SHUFFLES)]
     return float(np.mean([np.clip(one, scores.min(), scores.max()).max(axis=1).mean() for one in shuffled]))
-
-
-def _quadrature() -> tuple[Floats, Floats]:
-    """Nodes and weights of the mean over a standard normal variable."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    return nodes, weights / weights.sum()

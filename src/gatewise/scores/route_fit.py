@@ -9,12 +9,13 @@ from gatewise.arrays import Indices
 from gatewise.progress import RUNNING
 from gatewise.scores.expected_scores import calibrate
 from gatewise.scores.fitted_routes import fit_routes, FittedRoutes
-from gatewise.scores.linear_folds import LinearFolds
+from gatewise.scores.prepared_folds import PreparedFolds
 from gatewise.scores.queries import Queries, QueryReader
 from gatewise.scores.routability import measure_routability, Routability
 from gatewise.scores.route_regions import category_rows, CategoryRow, route_regions, RouteRegionTable
+from gatewise.scores.route_test import routing_p_values
 from gatewise.scores.route_verdict import reach_verdict, RouteVerdict
-from gatewise.scores.score_list import held_out_forecasts, linear_plans, local_plans
+from gatewise.scores.score_list import held_out_forecasts, quick_plans, tree_plans
 from gatewise.scores.tried_scores import ScoreTable
 
 
@@ -44,25 +45,27 @@ def learn_router(
     """Fit all members, weigh them, test whether routing pays, and describe where each model is decided on."""
     now = RUNNING.get()
     if now is not None:
-        now.stage("linear members")
-    linear = LinearFolds.prepare(queries, folds, seed)
-    first = linear.forecasts(table.centred)
+        now.stage("quick members")
+    prepared = PreparedFolds.prepare(queries, folds, seed, n_jobs)
+    first = prepared.forecasts(table.scores, n_jobs)
     if now is not None:
-        now.stage("local members")
-    local = local_plans(queries, seed)
-    forecasts = np.concatenate([first, held_out_forecasts(local, queries, table.centred, folds, n_jobs)])
-    plans = linear_plans(queries, reader.category_names, seed) + local
+        now.stage("trees")
+    trees = tree_plans(seed)
+    forecasts = np.concatenate([first, held_out_forecasts(trees, queries, table.scores, folds, n_jobs)])
+    plans = quick_plans(queries, reader.category_names, seed) + trees
     if now is not None:
         now.stage("weights and fits to all queries")
-    routes = fit_routes(plans, forecasts, queries, table, folds, seed, n_jobs)
+    routes = fit_routes(plans, forecasts, prepared, table, n_jobs)
     if now is not None:
         now.stage("verdict and regions")
     held_out = routes.held_out
-    router = float(held_out.values(0)[0].mean())
+    p_values = routing_p_values(prepared, table.scores, table.costs, table.by_query, first)
     return LearnedRoutes(
         routes,
-        reach_verdict(held_out, routes.weights.prices, table.names, linear.p_value(table.scores, first)),
-        measure_routability(table.scores, router, table.repeats) if table.complete else None,
+        reach_verdict(held_out, table.names, p_values),
+        measure_routability(table.scores, float(held_out.values(0)[0].mean()), table.repeats)
+        if table.complete
+        else None,
         calibrate(routes, queries),
         route_regions(
             table.names, held_out.decisions[0], table.scores, reader.in_units(queries), reader.feature_names

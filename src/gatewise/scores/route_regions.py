@@ -52,13 +52,17 @@ class RouteRegionTable:
 
 @dataclass(frozen=True)
 class CategoryRow:
-    """One level of a category: its queries, the model that most of them get, and held-out mean scores there."""
+    """One level of a category: its queries, the model that most of them get, and held-out mean scores there.
+
+    ``shares`` are the fractions of its queries for which each of all models is decided on.
+    """
 
     column: str
     level: str
     n_queries: int
     model: str
     model_share: float
+    shares: tuple[float, ...]
     router: Interval
     best_single: float
     gain: Interval
@@ -108,6 +112,7 @@ def category_rows(
                     len(inside),
                     names[int(counts.argmax())],
                     float(counts.max() / len(inside)),
+                    tuple((counts / len(inside)).tolist()),
                     mean_interval(value),
                     float(single.mean()),
                     mean_interval(value - single),

@@ -14,15 +14,18 @@ from joblib import delayed, Parallel
 from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import Floats, Indices
-from gatewise.scores.local_members import fit_category, fit_forest, fit_neighbours, fit_tree
+from gatewise.scores.leaders import centre, leading_models
+from gatewise.scores.leaf_members import fit_boosted, fit_forest, fit_tree
+from gatewise.scores.local_members import fit_category, fit_neighbours
+from gatewise.scores.logistic_members import fit_logistic_member
 from gatewise.scores.queries import Design, Queries
 from gatewise.scores.ridge_members import fit_kernel, fit_linear
 from gatewise.solvers.simplex_least_squares import convex_stack
 
 NEIGHBOURS = 100
-N_TREES = 40
-LEAST_LEAF = 30
-DEPTH = 4  # the depth of the single tree
+N_TREES = 24  # of the extremely randomised ones
+DEPTH = 3  # of the single tree and of the boosted ones
+N_BOOSTED, STEP = 30, 0.1
 STACK_CELLS = 200_000  # scores that the convex stack is fitted to, at most
 
 
@@ -35,7 +38,7 @@ class Member(Protocol):
 
 
 class MemberPlan(NamedTuple):
-    """A member's name in words, and the function that fits it to queries and centred scores (n, M)."""
+    """A member's name in words, and the function that fits it to queries and scores (n, M)."""
 
     name: str
     fit: Callable[[Queries, Floats], Member]
@@ -54,22 +57,33 @@ class FittedScores:
         return with_blends(np.stack([member.forecast(queries) for member in self.members]), self.stack)
 
 
-def linear_plans(queries: Queries, category_names: Sequence[str], seed: int) -> list[MemberPlan]:
-    """The members that are linear in the scores they are fitted to, but for penalties: means, ridges and kernels."""
-    plans = [MemberPlan(f"best per {category_names[j]}", partial(fit_category, column=j)) for j in usable(queries)]
+def quick_plans(queries: Queries, category_names: Sequence[str], seed: int) -> list[MemberPlan]:
+    """The members whose work on the queries can be done once for many scores (`prepared_folds`), in its order."""
+    plans = [
+        MemberPlan(f"best per {category_names[j]}", _on_centred(partial(fit_category, column=j)))
+        for j in usable(queries)
+    ]
     for design, words in designs(queries):
-        plans.append(MemberPlan(f"ridge on {words}", partial(fit_linear, design=design)))
-        plans.append(MemberPlan(f"kernel on {words}", partial(fit_kernel, design=design, seed=seed)))
-    return plans
+        ridge, kernel = partial(fit_linear, design=design), partial(fit_kernel, design=design, seed=seed)
+        plans.append(MemberPlan(f"ridge on {words}", _on_centred(ridge)))
+        plans.append(MemberPlan(f"kernel on {words}", _on_centred(kernel)))
+        plans.append(MemberPlan(f"logistic on {words}", partial(fit_logistic_member, design=design)))
+    return [*plans, MemberPlan(f"{NEIGHBOURS} neighbours", _on_centred(partial(fit_neighbours, k=NEIGHBOURS)))]
 
 
-def local_plans(queries: Queries, seed: int) -> list[MemberPlan]:
-    """The members that average over leaves of trees and over neighbours."""
-    plans = [MemberPlan(f"{NEIGHBOURS} neighbours", partial(fit_neighbours, k=NEIGHBOURS))]
-    plans.append(MemberPlan("extra trees", partial(fit_forest, n_trees=N_TREES, least_leaf=LEAST_LEAF, seed=seed)))
-    if queries.plain.shape[1]:
-        plans.append(MemberPlan("a tree", partial(fit_tree, depth=DEPTH, least_leaf=LEAST_LEAF, seed=seed)))
-    return plans
+def tree_plans(seed: int) -> list[MemberPlan]:
+    """One shallow tree, extremely randomised trees and boosted ones."""
+    boosted = partial(fit_boosted, n_trees=N_BOOSTED, depth=DEPTH, shrinkage=STEP, seed=seed)
+    return [
+        MemberPlan("a tree", _on_centred(partial(fit_tree, depth=DEPTH, seed=seed))),
+        MemberPlan("extra trees", _on_centred(partial(fit_forest, n_trees=N_TREES, seed=seed))),
+        MemberPlan("boosted trees", _on_centred(boosted)),
+    ]
+
+
+def _on_centred(fit: Callable[[Queries, Floats], Member]) -> Callable[[Queries, Floats], Member]:
+    """A fit to centred scores as one to scores."""
+    return lambda queries, scores: fit(queries, centre(scores))
 
 
 def usable(queries: Queries) -> list[int]:
@@ -84,44 +98,47 @@ def designs(queries: Queries) -> list[tuple[Design, str]]:
 
 
 def held_out_forecasts(
-    plans: Sequence[MemberPlan], queries: Queries, centred: Floats, folds: Sequence[Indices], n_jobs: int | None
+    plans: Sequence[MemberPlan], queries: Queries, scores: Floats, folds: Sequence[Indices], n_jobs: int | None
 ) -> Floats:
-    """Forecasts (J, n, M) of every row by members that were fitted to the other folds."""
+    """Forecasts (J, n, M) of centred scores at every row by members that were fitted to the other folds."""
 
     def forecast(plan: MemberPlan, held_out: Indices) -> Floats:
-        rest = np.setdiff1d(np.arange(len(centred)), held_out)
-        return plan.fit(queries[rest], centred[rest]).forecast(queries[held_out])
+        rest = np.setdiff1d(np.arange(len(scores)), held_out)
+        return plan.fit(queries[rest], scores[rest]).forecast(queries[held_out])
 
-    out = np.empty((len(plans), *centred.shape))
+    out = np.empty((len(plans), *scores.shape))
     tasks = [(j, held_out) for j in range(len(plans)) for held_out in folds]
-    found = _in_threads([partial(forecast, plans[j], held_out) for j, held_out in tasks], n_jobs)
+    found = in_threads([partial(forecast, plans[j], held_out) for j, held_out in tasks], n_jobs)
     for (j, held_out), values in zip(tasks, found, strict=True):
         out[j, held_out] = values
     return out
 
 
 def fit_members(
-    plans: Sequence[MemberPlan], queries: Queries, centred: Floats, n_jobs: int | None
+    plans: Sequence[MemberPlan], queries: Queries, scores: Floats, n_jobs: int | None
 ) -> tuple[Member, ...]:
     """All members, fitted to all rows."""
-    return tuple(_in_threads([partial(plan.fit, queries, centred) for plan in plans], n_jobs))
+    return tuple(in_threads([partial(plan.fit, queries, scores) for plan in plans], n_jobs))
 
 
-def _in_threads(calls: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
+def in_threads(calls: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
     """The results of calls that spend their time in compiled code, each with one thread for linear algebra."""
     with threadpool_limits(1, "blas"):  # the result must not depend on the number of threads
         return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(call)() for call in calls))
 
 
-def stack_weights(forecasts: Floats, centred: Floats, seed: int) -> Floats:
-    """The convex combination (J,) of forecasts (J, n, M) with least squared error over all scores."""
-    J = len(forecasts)
-    n, M = centred.shape
-    rows = np.arange(n)
-    if n * M > STACK_CELLS:
-        rows = np.sort(np.random.default_rng(seed).choice(n, STACK_CELLS // M, replace=False))
-    cells = forecasts[:, rows].reshape(J, -1).T
-    return np.asarray(convex_stack(cells, centred[rows].ravel()).theta[:, 0])
+def stack_weights(forecasts: Floats, scores: Floats) -> Floats:
+    """The convex combination (J,) of forecasts (J, n, M) that best tells the leading models from one another.
+
+    It has the least squared error of their scores, centred among them, on at most STACK_CELLS of these.
+    """
+    leaders = leading_models(scores)
+    rows = np.arange(len(scores))
+    if len(rows) * len(leaders) > STACK_CELLS:
+        rows = np.sort(np.random.default_rng(0).choice(len(rows), STACK_CELLS // len(leaders), replace=False))
+    own = forecasts[:, rows][:, :, leaders]
+    cells = (own - own.mean(axis=2, keepdims=True)).reshape(len(forecasts), -1).T
+    return np.asarray(convex_stack(cells, centre(scores[np.ix_(rows, leaders)]).ravel()).theta[:, 0])
 
 
 def with_blends(forecasts: Floats, stack: Floats) -> Floats:

@@ -1,12 +1,15 @@
 """A column of text as numbers: TF-IDF with a truncated singular value decomposition, and how the text looks."""
 
+import re
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from gatewise.arrays import Floats
 
@@ -15,6 +18,7 @@ LEAST_ROWS = 3  # a term in fewer rows is left out
 MOST_SHARE = 0.5  # of the rows: a term in more of them says nothing
 PASSES = 3  # power iterations of the randomised decomposition
 LOOKS = ("length", "words", "digits", "punctuation", "symbols", "capitals", "word length")
+_WORD = re.compile(r"\b\w\w+\b")  # a word of two letters or more
 _OTHER, _DIGIT, _PUNCTUATION, _SYMBOL, _CAPITAL = range(5)
 
 
@@ -84,12 +88,29 @@ class TextColumn:
 
     def transform(self, texts: Sequence[str]) -> Floats:
         """The projections of texts, (n, r)."""
-        from sklearn.feature_extraction.text import CountVectorizer  # noqa: PLC0415
-
         if not self.axes.size:
             return np.zeros((len(texts), 0))
-        counts = CountVectorizer(vocabulary=self.terms.split("\n")).transform(texts)
-        return np.asarray(_weighted(counts, self.idf) @ self.axes, dtype=np.float64) / self.unit
+        return (
+            np.asarray(_weighted(count_terms(texts, self.terms), self.idf) @ self.axes, dtype=np.float64) / self.unit
+        )
+
+
+def count_terms(texts: Sequence[str], terms: str) -> Any:
+    """How often each of the terms, one a line, stands in each text: sparse, (n, V), as `CountVectorizer` counts."""
+    places = _places(terms)
+    starts, found = [0], []
+    for text in texts:
+        found += [place for word in _WORD.findall(text.lower()) if (place := places.get(word)) is not None]
+        starts.append(len(found))
+    counts = csr_array((np.ones(len(found)), np.array(found, dtype=np.intp), starts), shape=(len(texts), len(places)))
+    counts.sum_duplicates()
+    return counts
+
+
+@lru_cache(maxsize=16)
+def _places(terms: str) -> dict[str, int]:
+    """The place of every term."""
+    return {term: place for place, term in enumerate(terms.split("\n"))}
 
 
 def _weighted(counts: Any, idf: Floats) -> Any:

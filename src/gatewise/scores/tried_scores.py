@@ -7,7 +7,7 @@ With the chance p_im that model m was tried on query i and a forecast f_m(x_i) f
 whose mean given x is that of the score whenever p or f is right (doubly robust).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,11 +52,6 @@ class ScoreTable:
         """Whether every model was tried on every query."""
         return bool(self.tried.all())
 
-    @property
-    def centred(self) -> Floats:
-        """Scores less their mean over the models, (n, M): a query's difficulty is common to all models."""
-        return np.asarray(self.scores - self.scores.mean(axis=1, keepdims=True))
-
 
 def score_table(features: Floats, scores: Any, costs: Any, propensity: Any, folds: Sequence[Indices]) -> ScoreTable:
     """Check scores (n, M) or (n, M, R), costs (M,) or (n, M), chances of being tried (M,) or (n, M); fill the gaps.
@@ -64,7 +59,7 @@ def score_table(features: Floats, scores: Any, costs: Any, propensity: Any, fold
     ``features`` (n, q) and ``folds`` (held-out rows) are those of the forecasts that fill gaps.
     """
     names, values, repeats = _scores(scores, len(features))
-    n, M = values.shape
+    n = len(values)
     tried = ~np.isnan(values)
     few = tried.sum(axis=0) < min(LEAST_TRIED, n)
     if few.any():
@@ -73,10 +68,10 @@ def score_table(features: Floats, scores: Any, costs: Any, propensity: Any, fold
             f"scores: {names[m]!r} was tried on {int(tried[:, m].sum())} queries; every model needs "
             f"{min(LEAST_TRIED, n)}: leave it out or try it more often"
         )
-    table_costs, by_query = _costs(costs, n, M)
+    table_costs, by_query = _costs(costs, names, n)
     if tried.all():
         return ScoreTable(names, values, table_costs, by_query, tried, repeats, "")
-    chance = _chances(propensity, tried)
+    chance = _chances(propensity, names, tried)
     filled = pseudo_scores(features, values, chance, folds)
     assumption = ASSUMED if propensity is None else "the given propensities are the chances of being tried"
     return ScoreTable(names, filled, table_costs, by_query, tried, None, assumption)
@@ -116,10 +111,12 @@ def _scores(scores: Any, n: int) -> tuple[tuple[str, ...], Floats, Floats | None
     return tuple(names), values.mean(axis=2), values if values.shape[2] > 1 else None
 
 
-def _costs(costs: Any, n: int, M: int) -> tuple[Floats, bool]:
+def _costs(costs: Any, names: Sequence[str], n: int) -> tuple[Floats, bool]:
+    """Costs (n, M) and whether they were given for every query."""
+    M = len(names)
     if costs is None:
         return np.zeros((n, M)), False
-    values = np.asarray(costs, dtype=np.float64)
+    values = _by_model(costs, names, "costs")
     if values.shape not in ((M,), (n, M)):
         raise ValueError(f"costs must have shape ({M},) or ({n}, {M}), not {values.shape}")
     if not np.isfinite(values).all() or (values < 0).any():
@@ -127,13 +124,39 @@ def _costs(costs: Any, n: int, M: int) -> tuple[Floats, bool]:
     return np.array(np.broadcast_to(values, (n, M))), values.ndim == 2
 
 
-def _chances(propensity: Any, tried: Booleans) -> Floats:
+def _chances(propensity: Any, names: Sequence[str], tried: Booleans) -> Floats:
     if propensity is None:
         return np.array(np.broadcast_to(tried.mean(axis=0), tried.shape))
-    chance = np.asarray(propensity, dtype=np.float64)
+    chance = _by_model(propensity, names, "propensity")
     if chance.shape not in (tried.shape, tried.shape[1:]):
         raise ValueError(f"propensity must have shape {tried.shape} or {tried.shape[1:]}, not {chance.shape}")
     chance = np.array(np.broadcast_to(chance, tried.shape))
     if not ((chance >= LEAST_CHANCE) & (chance <= 1.0)).all():
         raise ValueError(f"propensity must hold chances from {LEAST_CHANCE} to 1")
     return chance
+
+
+def _by_model(values: Any, names: Sequence[str], role: str) -> Floats:
+    """Numbers as an array, in the order of the models where a data frame, a series or a dict names them.
+
+    >>> _by_model({"b": 2.0, "a": 1.0}, ["a", "b"], "costs")
+    array([1., 2.])
+    """
+    if isinstance(values, Mapping):
+        own: Any = {str(name): value for name, value in values.items()}
+    elif hasattr(values, "columns"):
+        own = {str(name): np.asarray(values[name]) for name in values.columns}
+    elif hasattr(values, "index") and hasattr(values, "to_dict"):  # a series: its labels are names, or places
+        own = {str(name): value for name, value in values.to_dict().items()}
+        own = own if set(own) != {str(m) for m in range(len(own))} else None
+    else:
+        own = None
+    if own is not None:
+        missing = [name for name in names if name not in own]
+        if missing:
+            raise ValueError(f"{role}: there are none for the model {missing[0]!r}; they name {', '.join(own)}")
+        values = np.stack([np.asarray(own[name]) for name in names], axis=-1)
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{role} must be numbers: {error}") from error

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.xray_levels import documents, level, sticky_labels, sticky_losses
 from gatewise.geometry import alignment, specialization
-from gatewise.geometry.grouped_rows import halves, ratio_interval, sign_flip_p_values
+from gatewise.geometry.grouped_rows import halves, ratio_and_error, ratio_interval, sign_flip_p_values
 from gatewise.nn.xray.class_information import class_counts, information, largest_p_values, permuted_topics, shifted
 from gatewise.nn.xray.coactivation import expected_pairs, pair_probabilities
 from gatewise.nn.xray.document_bootstrap import bootstrap_intervals, entropy_bits
@@ -16,6 +16,7 @@ from gatewise.nn.xray.gate_regret import measured_regret
 from gatewise.nn.xray.layer_trace import LayerTrace
 from gatewise.nn.xray.pruning import certified
 from gatewise.nn.xray.random_routers import expert_load, random_choices
+from gatewise.nn.xray.usage import beyond_initial, beyond_table
 
 
 def counts_at(weights, counts):
@@ -139,6 +140,32 @@ def test_groups_of_one_row_say_what_rows_say():
     assert half == pytest.approx(2.0096 * totals.std(ddof=1) / np.sqrt(50), rel=1e-4)
 
 
+def test_the_error_of_a_ratio_is_the_jackknife_s_and_few_large_groups_have_little_freedom():
+    rng = np.random.default_rng(10)
+    totals, counts = rng.normal(size=12), rng.integers(1, 30, size=12).astype(float)
+    left = np.array([(totals.sum() - t) / (counts.sum() - c) for t, c in zip(totals, counts, strict=True)])
+    ratio, error, _ = ratio_and_error(totals, counts)
+    assert error == pytest.approx(np.sqrt(11 / 12 * ((left - ratio) ** 2).sum()))
+    assert ratio_and_error(totals, np.ones(12))[2] == pytest.approx(11)
+    assert ratio_and_error(totals, np.array([1e6, *np.ones(11)]))[2] < 0.001
+
+
+def test_shares_beyond_what_is_expected_and_beyond_the_first_checkpoint():
+    rng = np.random.default_rng(11)
+    counts = rng.poisson(5.0, size=(40, 3, 2)).astype(float)
+    value, low, high = beyond_table(counts, np.zeros_like(counts))[:, 1, 0]
+    assert ratio_interval(counts[:, 1, 0], counts[:, 1].sum(axis=1)).value == pytest.approx(value)
+    influence = (counts[:, 1, 0] - value * counts[:, 1].sum(axis=1)) / counts[:, 1].sum()
+    assert (high - low) / 2 == pytest.approx(2.0227 * np.sqrt(40 / 39 * influence @ influence), rel=1e-4)
+    later = counts.copy()
+    later[:, 0, 0] += 20.0  # the first expert has come to know the first class
+    every = np.ones(2, dtype=bool)
+    grown = beyond_initial([information(later)], [information(counts)], [every])[0]
+    assert grown.experts[0].low > 0
+    assert grown.p_values[0] < 1e-4
+    assert beyond_initial([information(counts)], [information(later)], [every])[0].p_values[0] > 0.9
+
+
 def test_specialists_are_found_by_document_too():
     rng = np.random.default_rng(8)
     where = sticky_labels(rng, 4, 0.2)
@@ -160,9 +187,12 @@ def test_fewer_than_twenty_groups_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.2])
-@pytest.mark.parametrize("name", ["specialization", "usage"])
-def test_levels(name, correlation):
-    found = level(name, 8, correlation, 400)["levels"]
+@pytest.mark.parametrize(
+    ("name", "n_experts"),
+    [("specialization", 8), ("usage", 8), ("substitutes", 64), ("better routers", 8), ("pairs", 8)],
+)
+def test_levels(name, n_experts, correlation):
+    found = level(name, n_experts, correlation, 400)["levels"]
     assert max(found.values()) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 

@@ -20,9 +20,17 @@ SIZES = {
     "num_experts_per_tok": K,
 }
 NARROW = {"moe_intermediate_size": 24}
-ROUTED = {**NARROW, "n_routed_experts": M, "n_shared_experts": 1, "n_group": 4, "topk_group": 2}
+ROUTED = {**NARROW, "n_routed_experts": M, "n_shared_experts": 1, "n_group": 2, "topk_group": 1}
 DENSE_FIRST = {**ROUTED, "first_k_dense_replace": 0, "head_dim": 16}
 LATENT = {"kv_lora_rank": 8, "q_lora_rank": 8, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16}
+INDEXED = {"index_n_heads": 2, "index_head_dim": 8, "index_topk": 64}
+LINEAR = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_value_heads": 2,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
 
 # The name of the family and what its configuration has beside SIZES.
 FAMILIES = {
@@ -58,6 +66,13 @@ FAMILIES = {
     "cohere2_moe": {"num_experts": M, "sliding_window": 4, "head_dim": 16},
     "solar_open": {**ROUTED, "head_dim": 16, "n_group": 1, "topk_group": 1},
     "laguna": {**NARROW, "num_experts": M, "head_dim": 16},
+    "deepseek_v32": {**DENSE_FIRST, **LATENT, **INDEXED},
+    "glm_moe_dsa": {**DENSE_FIRST, **LATENT, **INDEXED, "mlp_layer_types": ["sparse", "sparse"]},
+    "hy_v3": {**NARROW, "num_experts": M, "first_k_dense_replace": 0, "head_dim": 16},
+    "lfm2_moe": {**NARROW, "num_experts": M, "num_dense_layers": 0, "layer_types": ["full_attention"] * 2},
+    "mellum": {**NARROW, "num_experts": M, "head_dim": 16, "mlp_layer_types": ["sparse", "sparse"]},
+    "nemotron_h": {**DENSE_FIRST, "n_group": 1, "topk_group": 1, "layers_block_type": ["moe", "attention"]},
+    "qwen3_5_moe_text": {**NARROW, **LINEAR, "num_experts": M, "shared_expert_intermediate_size": 20, "head_dim": 16},
     "jamba": {
         "num_experts": M,
         "num_hidden_layers": 2,
@@ -75,17 +90,7 @@ FAMILIES = {
         "layer_types": ["linear_attention", "full_attention"],
         "block_size": 8,
     },
-    "qwen3_next": {
-        **NARROW,
-        "num_experts": M,
-        "shared_expert_intermediate_size": 20,
-        "head_dim": 16,
-        "layer_types": ["linear_attention", "full_attention"],
-        "linear_num_value_heads": 2,
-        "linear_num_key_heads": 2,
-        "linear_key_head_dim": 8,
-        "linear_value_head_dim": 8,
-    },
+    "qwen3_next": {**NARROW, **LINEAR, "num_experts": M, "shared_expert_intermediate_size": 20, "head_dim": 16},
 }
 
 

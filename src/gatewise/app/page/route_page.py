@@ -18,6 +18,7 @@ from gatewise.scores.route_regions import CategoryRow
 
 MOST_LEVELS = 30  # of a category in the table; the map shows MAP_LEVELS
 MAP_LEVELS = 16
+MAP_MODELS = 6
 SHOWN_POINTS = 12
 
 
@@ -57,8 +58,9 @@ def _pays(router: ScoreRouter) -> Html:
         "Routing is said to pay only if it scores more than every single model, by a test at 5 % on queries that "
         f"nothing behind it has seen ({p_words(verdict.p_value)})."
     )
-    enough = verdict.enough_queries
-    more = "" if enough is None else f" About {enough:,} queries show a gain of this size with a chance of 80 %."
+    if len(frontier) > 1:
+        test += f" The same test for score less price times cost, at five prices: {p_words(verdict.cost_p_value)}."
+    more = f" {verdict.queries_needed(len(scores))}"
     weights = router.routes_.weights.weights[0]
     leading = [s for s in np.argsort(-weights)[:6] if weights[s] >= 0.005]
     shares = table(
@@ -173,7 +175,7 @@ def _where(router: ScoreRouter) -> Html:
     for column in dict.fromkeys(row.column for row in router.category_rows_):
         own = [row for row in router.category_rows_ if row.column == column]
         text = f"Share of the queries of each level of {column} for which each model is decided on."
-        parts.append(figures((_category_plot(own[:MAP_LEVELS]), text)))
+        parts.append(figures((_category_plot(own[:MAP_LEVELS], [str(name) for name in router.models_]), text)))
         parts.append(
             table(
                 [column, "queries", "mostly", "router", "best single", "gain"],
@@ -195,22 +197,25 @@ def _where(router: ScoreRouter) -> Html:
     return join(*parts)
 
 
-def _category_plot(rows: list[CategoryRow]) -> str:
-    names = list(dict.fromkeys(row.model for row in rows))
+def _category_plot(rows: list[CategoryRow], names: list[str]) -> str:
+    """Bars of the shares of the models; those that no level gives 5 % of its queries are one grey part."""
+    shares = np.array([row.shares for row in rows])  # (levels, M)
+    shown = [m for m in np.argsort(-shares.mean(axis=0))[:MAP_MODELS] if shares[:, m].max() >= 0.05]
+    parts = [(short(names[m]), colour(place), shares[:, m]) for place, m in enumerate(shown)]
+    rest = 1.0 - shares[:, shown].sum(axis=1)
+    if rest.max() > 1e-9:
+        parts.append(("other models", "#cccccc", rest))
 
     def draw(panel: Axes) -> None:
-        for place, row in enumerate(rows):
-            m = names.index(row.model)
-            panel.barh(place, row.model_share, color=colour(m))
-            panel.barh(place, 1.0 - row.model_share, left=row.model_share, color="#dddddd")
+        left = np.zeros(len(rows))
+        for name, tint, width in parts:
+            panel.barh(range(len(rows)), width, left=left, color=tint, label=name)
+            left += width
         panel.set_yticks(range(len(rows)), [short(row.level, 22) for row in rows])
-        panel.invert_yaxis()
-        panel.set(xlabel="share of the queries; grey: other models", xlim=(0, 1))
-        handles = [panel.barh(-1, 0, color=colour(m), label=short(name)) for m, name in enumerate(names)]
-        panel.set_ylim(len(rows) - 0.4, -0.6)
-        panel.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=9)
+        panel.set(xlabel="share of the queries", xlim=(0, 1), ylim=(len(rows) - 0.4, -0.6))
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, fontsize=9)
 
-    return image(draw, 0.26 * len(rows) + 1.2)
+    return image(draw, 0.26 * len(rows) + 1.2 + 0.1 * len(parts))
 
 
 def _limits(router: ScoreRouter) -> Html:

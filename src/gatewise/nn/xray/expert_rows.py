@@ -45,7 +45,7 @@ def _row(trace: Trace, number: int, m: int, verdict: ExpertVerdict, words: Seque
         f"<td class=n>{m}",
         f"<td class=n>{_load(trace, number, m)}",
         f"<td>{_classes(usage, number, m)}",
-        f"<td class=n>{NOT_ASKED if usage is None else interval(usage.layers[number].excess[m], 3)}",
+        f"<td class=n>{_excess(usage, number, m)}",
         f"<td class=n>{NOT_ASKED if ablated is None else interval(ablated.rise, 4)}",
         f"<td>{_substitute(trace, number, m)}",
         f"<td class=tokens>{_examples(layer, trace.ids, m, words)}",
@@ -56,7 +56,7 @@ def _row(trace: Trace, number: int, m: int, verdict: ExpertVerdict, words: Seque
 
 
 def interval(one: Interval, digits: int) -> str:
-    """An estimate, and its interval in small letters beside it."""
+    """An estimate, and its interval in small letters."""
     return f"{rounded(one.value, digits)} <small>{rounded(one.low, digits)} to {rounded(one.high, digits)}</small>"
 
 
@@ -81,10 +81,23 @@ def _classes(usage: Any, layer: int, m: int) -> str:
     value, low, high = 100 * usage.layers[layer].beyond[:, :, m]
     most = [c for c in np.argsort(-value)[:2] if low[c] > 0]
     lines = (
-        f"{escape(str(usage.classes[c]))} +{value[c]:.0f} % <small>{low[c]:.0f} to {high[c]:.0f}</small>"
+        f"<span class=line>{escape(str(usage.classes[c]))} +{value[c]:.0f} % "
+        f"<small>{low[c]:.0f} to {high[c]:.0f}</small></span>"
         for c in most
     )
-    return "<br>".join(lines) or "<span class=told>none surely</span>"
+    return "".join(lines) or "<span class=told>none surely</span>"
+
+
+def _excess(usage: Any, layer: int, m: int) -> str:
+    if usage is None:
+        return NOT_ASKED
+    one = usage.layers[layer]
+    return f"{interval(one.excess[m], 3)}{p_value(one.p_values[m])}" if one.tested[m] else "<small>too few</small>"
+
+
+def p_value(value: float) -> str:
+    """A p-value in small letters."""
+    return f"<small>p = {value:.3f}</small>" if value >= 0.001 else "<small>p &lt; 0.001</small>"
 
 
 def _substitute(trace: Trace, layer: int, m: int) -> str:
@@ -114,4 +127,5 @@ def visible(text: str) -> str:
     >>> visible(" of\\n")
     '␣of↵'
     """
-    return text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+    shown = text.replace(" ", "␣").replace("\n", "↵").replace("\t", "⇥")
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown)

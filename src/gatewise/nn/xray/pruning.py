@@ -159,8 +159,9 @@ def smaller_model(probed: ProbedModel, kept: tuple[tuple[int, ...], ...]) -> nn.
     for call, stay in zip(probed.calls, kept, strict=True):
         inside = call.name.rpartition(".")[0] + "."
         for key, tensor in state.items():
-            if key.startswith(inside) and tensor.shape != wanted[key].shape and len(tensor) == total:
-                state[key] = tensor[torch.tensor(stay, device=tensor.device)]
+            if key.startswith(inside) and tensor.shape != wanted[key].shape:
+                axis = tensor.shape.index(total)  # a bias may be a row, (1, M)
+                state[key] = tensor.index_select(axis, torch.tensor(stay, device=tensor.device))
     small.load_state_dict(state)
     made: nn.Module = small.train(model.training)
     return made

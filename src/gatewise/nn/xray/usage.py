@@ -31,11 +31,11 @@ class LayerUsage:
 
     ``table`` (C, M) is the fraction of a class's choices that each expert has, ``expected`` (C, M) the mean of that
     under the null, and ``beyond`` (3, C, M) their difference with the lower and upper ends of its interval by
-    document. ``information`` (M,) is that of each expert and ``null`` (M,) its mean under the null; ``excess`` is the
-    difference with its interval, and ``p_values`` (M,) are adjusted for all experts of all layers; ``tested`` is
-    False for an expert that is seen too seldom. ``total``, ``total_null``, ``total_excess`` and ``total_p`` are the
-    same for the layer as a whole, adjusted for all layers. ``initial`` compares with the initial checkpoint, where
-    one was given.
+    document. ``information`` (M,) is that of each expert, ``null`` (M,) its mean under the null, and ``null_high``
+    (M,) the 95 % quantile. ``excess`` is the difference to the mean with its interval; ``p_values`` (M,) compare with
+    single draws of the null, adjusted for all experts of all layers. ``tested`` is False for an expert that is seen
+    too seldom. ``total``, ``total_null``, ``total_excess`` and ``total_p`` are the same for the layer as a whole,
+    adjusted for all layers. ``initial`` compares with the initial checkpoint, where one was given.
     """
 
     name: str
@@ -44,6 +44,7 @@ class LayerUsage:
     beyond: Floats
     information: Floats
     null: Floats
+    null_high: Floats
     excess: tuple[Interval, ...]
     p_values: Floats
     tested: Booleans
@@ -272,6 +273,7 @@ def _report(
         beyond=beyond_table(counts, draws.counts),
         information=found.experts,
         null=null,
+        null_high=np.quantile(draws.experts, 0.95, axis=0),
         excess=excess,
         p_values=p_values,
         tested=tested,

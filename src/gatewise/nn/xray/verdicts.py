@@ -27,9 +27,8 @@ def verdicts(trace: Trace) -> tuple[ExpertVerdict, ...]:
 
     Redundant is an expert that another one serves to within the margin. Learned is one that tells more about the
     class of a token than random routers of the same load do, and than it told at the initial checkpoint, where that
-    was given. One that is tested and does not, with an interval of the
-    excess that ends below the random routers' own information, is no more than a random router. The rest cannot be
-    told.
+    was given. One that does not, and whose information surely is
+    within the 95 % quantile of random routers, is no more than a random router. The rest cannot be told.
     """
     usage: Any = trace.findings.get("usage router")
     substitutes = {(one.layer, one.expert): one for one in trace.findings.get("redundancy", ())}
@@ -52,6 +51,11 @@ def _verdict(used: Any, substitute: Any, m: int) -> tuple[str, str]:
         if used.initial is not None and used.initial.p_values[m] > ALPHA:
             return UNKNOWN, f"{said}, but not beyond the initial checkpoint"
         return LEARNED, said
-    if used.excess[m].high <= max(used.null[m], 1e-12):
-        return RANDOM, f"random routers of its load tell {used.null[m]:.3f} bits, and this expert no more"
-    return UNKNOWN, "neither beyond random routers nor surely within them: more documents are needed"
+    if used.null[m] + used.excess[m].high <= used.null_high[m]:
+        return (
+            RANDOM,
+            f"random routers of its load tell up to {used.null_high[m]:.3f} bits, and this expert surely less",
+        )
+    mean = "beyond the mean random router, but single ones tell as much"
+    neither = "neither beyond random routers nor surely within them: more documents are needed"
+    return UNKNOWN, mean if used.excess[m].low > 0 else neither

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.nn.xray.expert_rows import expert_tables, interval, NOT_ASKED
+from gatewise.nn.xray.expert_rows import expert_tables, interval, NOT_ASKED, p_value
 from gatewise.nn.xray.random_routers import expert_load
 from gatewise.nn.xray.trace import Trace
 from gatewise.nn.xray.verdicts import verdicts
@@ -22,8 +22,10 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem}p{max-width:60rem}
 table{border-collapse:collapse;width:100%;font-size:.92rem}.wide{overflow-x:auto}
 th,td{text-align:left;padding:.3rem .7rem;border-bottom:1px solid var(--line);vertical-align:top}
 th{font-weight:600;vertical-align:bottom}th.n,td.n{text-align:right}td.n{font-variant-numeric:tabular-nums}
-small{color:var(--soft);font-size:.8rem}td small{white-space:nowrap}td b+small{display:block;white-space:normal}
-.strip{display:grid;gap:1.2rem;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
+small{color:var(--soft);font-size:.8rem}td small{white-space:nowrap}
+td.n small,td b+small{display:block}td b+small{white-space:normal;min-width:11rem}
+.line{display:block;white-space:nowrap}
+.strip{display:grid;margin-bottom:1.5rem;gap:1.2rem;grid-template-columns:repeat(auto-fill,minmax(15rem,1fr))}
 .strip figure{margin:0}.strip svg{width:100%;height:64px;display:block}rect{fill:var(--bar)}
 figcaption{font-size:.85rem;color:var(--soft);margin-top:.3rem}
 summary{cursor:pointer;font-weight:600;margin:.8rem 0 .3rem}
@@ -33,13 +35,14 @@ code{background:var(--chip);padding:0 .25rem;border-radius:3px}.tokens{line-heig
 READING = (
     "Small numbers beside an estimate are the ends of its 95 % interval, with documents as units. Losses are in nats "
     "a token. p-values are adjusted for all layers, or all experts of all layers, that a question was asked of. "
-    "Random routers are linear routers with random weights on the same hidden states and with the same loads."
+    "Random routers are linear routers with random weights on the same hidden states and with the same loads: bits "
+    "beyond them are those beyond their mean, and p says how many single ones tell as much."
 )
 EXPERTS = (
     "An expert is <b class=learned>learned</b> where it tells more about the class of a token than random routers do"
     "{initial} (p at most 0.05), <b class=redundant>redundant</b> where another expert serves its tokens to within "
-    "the margin, and <b class=random>no more than a random router</b> where the interval of its excess ends below "
-    "what random routers tell. Otherwise it <b class=told>cannot be told</b> from these documents. Classes are those "
+    "the margin, and <b class=random>no more than a random router</b> where its interval ends below what 5 % of "
+    "random routers tell. Otherwise it <b class=told>cannot be told</b> from these documents. Classes are those "
     "of which it has more than random routers give it, in percent of the tokens of the class."
 )
 LIMITS = (
@@ -138,7 +141,7 @@ def _layer_table(trace: Trace) -> str:
 def _told(null: str, trace: Trace) -> dict[int, str]:
     usage: Any = trace.findings.get(f"usage {null}")
     layers = () if usage is None else usage.layers
-    return {place: f"{interval(one.total_excess, 3)}<br>{_p(one.total_p)}" for place, one in enumerate(layers)}
+    return {place: f"{interval(one.total_excess, 3)}{p_value(one.total_p)}" for place, one in enumerate(layers)}
 
 
 def _initial(trace: Trace) -> dict[int, str]:
@@ -149,7 +152,7 @@ def _initial(trace: Trace) -> dict[int, str]:
 
 def _aligned(trace: Trace) -> dict[int, str]:
     found = trace.findings.get("alignment", {})
-    return {place: f"{interval(one.excess, 3)}<br>{_p(one.p_value)}" for place, one in found.items()}
+    return {place: f"{interval(one.excess, 3)}{p_value(one.p_value)}" for place, one in found.items()}
 
 
 def _specialists(trace: Trace) -> dict[int, str]:
@@ -168,11 +171,7 @@ def _pairs(trace: Trace) -> dict[int, str]:
 
 def _regret(trace: Trace) -> dict[int, str]:
     found = trace.findings.get("gate regret", ())
-    return {one.layer: f"{interval(one.gain, 4)}<br>{_p(one.adjusted)}" for one in found}
-
-
-def _p(value: float) -> str:
-    return f"<small>p = {value:.3f}</small>" if value >= 0.001 else "<small>p &lt; 0.001</small>"
+    return {one.layer: f"{interval(one.gain, 4)}{p_value(one.adjusted)}" for one in found}
 
 
 def _pruning(trace: Trace) -> str:
