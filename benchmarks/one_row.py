@@ -71,7 +71,7 @@ def command_line(rounds: int = COMMANDS) -> dict[str, float]:
         X.head(4).to_csv(four, index=False)
         base = [sys.executable, "-m", "gatewise"]
         subprocess.run([*base, "fit", data, "--target", "target", "--out", model], check=True, capture_output=True)
-        commands = {
+        commands: dict[str, list[Any]] = {
             "imports": [sys.executable, "-c", "import skops.io, numba"],
             "predict": [*base, "predict", model, four, "--out", Path(folder) / "out.csv", "--force"],
         }

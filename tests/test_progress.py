@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gatewise as gw
-from gatewise.progress import display, Lines, listen, Progress, reported, RUNNING, Step
+from gatewise.progress import Bar, display, Lines, listen, Progress, reported, RUNNING, Step
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = X[:, 0] + 0.1 * np.sin(9 * X[:, 1])
@@ -95,7 +95,18 @@ def test_lines_when_piped_and_one_line_a_stage_unless_asked():
                 progress.step(name)
         lines = stream.getvalue().splitlines()
         assert len(lines) == expected
-        assert lines[-1].startswith("fit: experts 3/3, c, in ")
+        assert lines[-1].startswith("fit: experts 3/3, c, in " if verbose > 1 else "fit: experts 3/3, in ")
+
+
+def test_a_bar_on_a_terminal():
+    console = pytest.importorskip("rich.console")
+    stream = io.StringIO()
+    bar = Bar(2, console.Console(file=stream, force_terminal=True, width=100))
+    for done in range(3):
+        bar(Step("fit", "experts", done, 2, 1.0, 2.0 - done, "[red]ridge"))
+    bar.close()
+    assert "fit: experts ([red]ridge)" in stream.getvalue()  # names are no markup
+    assert "2/2" in stream.getvalue()
 
 
 def test_an_interruption_leaves_the_old_model_and_says_so():

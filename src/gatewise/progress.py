@@ -149,8 +149,11 @@ class Lines:
         """Nothing is left to clear."""
 
     def _write(self, step: Step, time: str) -> None:
-        words = [f"{step.work}: {step.stage} {step.done}/{step.total}", step.note, time]
-        print(", ".join(word for word in words if word), file=self.stream, flush=True)
+        note = step.note if self.verbose > 1 else ""
+        words = [f"{step.work}: {step.stage} {step.done}/{step.total}", note, time]
+        line = ", ".join(word for word in words if word)
+        shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
+        print(shown, file=self.stream, flush=True)
 
 
 class Bar:
@@ -158,8 +161,8 @@ class Bar:
 
     def __init__(self, verbose: int, console: Any) -> None:
         kit: Any = import_module("rich.progress")
-        left = kit.TextColumn("{task.fields[left]}")
-        columns = ("{task.description}", kit.BarColumn(), kit.MofNCompleteColumn(), left)
+        name, left = (kit.TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[left]}"))
+        columns = (name, kit.BarColumn(), kit.MofNCompleteColumn(), left)
         self.verbose, self.bars = verbose, kit.Progress(*columns, console=console, transient=verbose < 2)
         self.place: tuple[str, Any] | None = None
         self.bars.start()

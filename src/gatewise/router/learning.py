@@ -218,15 +218,15 @@ def fit_lists(
 
     Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
     """
-    parts, now = by_group(candidates), RUNNING.get()
-    if now is not None:
-        now.stage(f"list of the {purpose}", len(parts))
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
         weights = np.zeros((len(splits), len(weight)))
         for number, (known, _) in enumerate(splits):
             weights[number, known] = weight[known]
         task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
         groups: list[FittedGroup] = []
+        parts, now = by_group(candidates), RUNNING.get()
+        if now is not None:
+            now.stage(f"list of the {purpose}", len(parts))
         for group, members in parts.items():
             if group == "plain":
                 groups.append(PlainMembers.fit(members, task))

@@ -304,12 +304,13 @@ class SoftmaxMembers(FieldsOnly):
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
         columns: dict[str, Floats] = {}
+        ones = np.ones(len(rows))
         for (name, k), (places, thetas) in self._stacked.items():
             part = shares[places]
             used = np.flatnonzero(part)
             if used.size:
                 if name not in columns:
-                    columns[name] = np.column_stack([np.ones(len(rows)), rows.features[name]])
+                    columns[name] = np.column_stack([ones, rows.features[name]])
                 kernels.add_linear_softmax(columns[name], thetas[used], k or total.shape[1], part[used], total)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
