@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Floats, Indices, TINY
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
 from gatewise.kernels.tree_growth import grow_tree, Nodes, TreeShape
@@ -24,7 +24,6 @@ MOST_FOREST_ROWS = 50_000
 LEAST_LEAF = 5  # rows in a leaf of boosting, at least
 N_TREES = 100  # of a forest
 PRECISION = 1.0  # of the Gaussian prior of a leaf's step, in the unit of the outputs
-TINY = 1e-300
 
 Part = Literal["scores", "shared", "classes"]
 # The slope of the loss and its curvature, both (rows,), at mixtures z of some rows and with a scale.

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Floats, Indices, TINY
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.progress import RUNNING
@@ -31,7 +31,6 @@ from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGat
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
-TINY = 1e-300
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 

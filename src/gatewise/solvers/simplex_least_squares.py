@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf, dpotrs
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_sample, BLOCK_NUMBERS, Floats, Indices
+from gatewise.arrays import as_count, as_positive, as_rows, as_sample, BLOCK_NUMBERS, Floats, Indices, LARGEST
 
 TOLERANCE, MAX_ITER = 1e-10, 100
 MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
-LARGEST = 1e150
 AHEAD = 1e-2  # the solver aims at this times tol, so that the gap stays below tol when tiny weights are set to zero
 VANISHING = 1e-9  # a smaller weight is set to zero
 FLOOR = 1e-3  # the relative gap divides by the objective, or by this times the scale of the data if that is larger
