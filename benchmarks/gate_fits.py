@@ -57,7 +57,8 @@ class Work(NamedTuple):
 
 def make_work(X: Floats, F: Floats, y: Floats) -> Work:
     """What the learned list asks for."""
-    inputs = Inputs(np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.5, 2.5), np.ones(len(X)))
+    Z = np.clip((X - X.mean(axis=0)) / X.std(axis=0), -2.5, 2.5)
+    inputs = Inputs(Z, np.ones(len(X)), Z)
     families: dict[str, Any] = GATES
     features = {
         name: family.feature_map.fit(family if name != "kernel" else family(F.shape[1]), inputs, F, 0).features(

@@ -21,7 +21,7 @@ def sample():
     Z = rng.normal(size=(300, 2))
     F = np.column_stack([Z[:, 0], -Z[:, 1], np.ones(300)]) + 0.1 * rng.normal(size=(300, 3))
     y = np.where(Z[:, 0] > 0, F[:, 0], F[:, 1]) + 0.3 * rng.normal(size=300)
-    return Inputs(Z, np.ones(300)), F, y
+    return Inputs(Z, np.ones(300), Z), F, y
 
 
 @pytest.fixture

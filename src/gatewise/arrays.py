@@ -18,6 +18,8 @@ Readout = Literal["aggregate", "single"]  # the mean of all candidates by their 
 Model = TypeVar("Model", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
 MOST_COLUMNS = 10_000
+LARGEST = 1e150  # of a number whose square must be finite
+TINY = float(np.finfo(np.float64).tiny)
 BLOCK_NUMBERS = 2**21  # numbers that a computation in blocks holds at a time: 16 MiB
 
 

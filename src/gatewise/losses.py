@@ -17,12 +17,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, TINY
 from gatewise.stats import clip_scale, mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
 LEAST_VARIANCE = 1e-12  # of the largest variance of a list: smaller variances are raised to this
-TINY = float(np.finfo(np.float64).tiny)
 
 
 @runtime_checkable

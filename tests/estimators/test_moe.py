@@ -537,6 +537,17 @@ class SideGate(ScoreGate):
         return np.column_stack([np.sign(X[:, self.column]), np.ones(len(X))])
 
 
+def test_the_likelihood_has_the_power_one_where_experts_are_given(halves):
+    X, y, _ = halves
+    for cv, rate in (("prefit", 1.0), (5, 0.1)):
+        pool = [(name, expert.fit(X, y)) for name, expert in PAIR] if cv == "prefit" else PAIR
+        found, same = (
+            gw.MoERegressor(pool, gates=["linear"], cv=cv, random_state=0, settings=replace(UNTESTED, rate=given))
+            for given in (None, rate)
+        )
+        np.testing.assert_array_equal(found.fit(X, y).predict(X), same.fit(X, y).predict(X))
+
+
 class TestGates:
     def test_a_name_and_a_default_gate_are_the_same(self, halves):
         X, y, experts = halves[0], halves[1], PAIR

@@ -1,10 +1,18 @@
 """The vectorised exponential against the library's."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.kernels.simd.exponential import exp_nonpositive, SMALLEST
+from gatewise.kernels.compiled import compiled_fma
+from gatewise.kernels.simd import exponential
+from gatewise.kernels.simd.exponential import SMALLEST
+
+
+@compiled_fma
+def exp_nonpositive(x):
+    return exponential.exp_nonpositive(x)
 
 
 def test_one_unit_in_the_last_place():
@@ -25,3 +33,9 @@ def test_edges():
     assert exp_nonpositive(np.nextafter(SMALLEST, -np.inf)) == 0.0
     assert exp_nonpositive(-np.inf) == 0.0
     assert np.isnan(exp_nonpositive(np.nan))
+
+
+def test_python_may_not_call_an_inner_function():
+    assert exp_nonpositive(-1.0) > 0.0  # now it is compiled, within its caller
+    with pytest.raises(TypeError, match=r"exponential\.exp_nonpositive is called by compiled functions only"):
+        exponential.exp_nonpositive(-1.0)

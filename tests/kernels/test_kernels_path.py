@@ -4,23 +4,38 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from gatewise.kernels.compiled import compiled_fma
+from gatewise.kernels.path import packed_rows, preconditioner, products
 from gatewise.kernels.path.gate_path import make_work
-from gatewise.kernels.path.packed_rows import (
-    gradient,
-    hessian_product,
-    LINEAR,
-    LOGARITHM,
-    mix,
-    PackedRows,
-    penalty_of,
-    QUADRATIC,
-    row_losses,
-)
-from gatewise.kernels.path.preconditioner import precondition, prepare_linear, prepare_scores
-from gatewise.kernels.path.products import add_product
+from gatewise.kernels.path.packed_rows import LINEAR, LOGARITHM, PackedRows, QUADRATIC
 
 KINDS = {"quadratic": QUADRATIC, "log": LOGARITHM, "linear": LINEAR}
 PENALTIES = 0.3, 1.7
+
+
+@compiled_fma
+def value_at(rows, offset, x, kind, penalty, linear_penalty, point):
+    packed_rows.mix(rows, offset, x, point)
+    loss = packed_rows.row_losses(kind, rows, point)
+    return loss + packed_rows.penalty_of(x, rows.n_experts * rows.width, penalty, linear_penalty)
+
+
+@compiled_fma
+def derivatives_at(rows, point, x, v, penalty, linear_penalty, gradient, product):
+    packed_rows.gradient(rows, point, x, penalty, linear_penalty, gradient)
+    packed_rows.hessian_product(rows, point, v, penalty, linear_penalty, product)
+
+
+@compiled_fma
+def solve_with(pre, rows, point, penalty, linear_penalty, r, out):
+    preconditioner.prepare_scores(pre, rows, point, penalty)
+    preconditioner.prepare_linear(pre, rows, point, linear_penalty)
+    preconditioner.precondition(pre, rows, r, out)
+
+
+@compiled_fma
+def add_product(left, stride, count, right, at, depth, width, out, add):
+    products.add_product(left, stride, count, right, at, depth, width, out, add)
 
 
 def packed(X, F, L, weight, y):
@@ -64,21 +79,19 @@ class Case:
         return self.weight @ loss + 0.5 * PENALTIES[0] * (theta**2).sum() + 0.5 * PENALTIES[1] * (b**2).sum()
 
     def value(self, x):
-        mix(self.rows, self.offset, x, self.point)
-        loss = row_losses(self.kind, self.rows, self.point)
-        return loss + penalty_of(x, self.shape[0] * self.width, *PENALTIES)
+        return value_at(self.rows, self.offset, x, self.kind, *PENALTIES, self.point)
 
     def gradient(self, x):
-        self.value(x)
-        out = np.empty(x.size)
-        gradient(self.rows, self.point, x, *PENALTIES, out)
-        return out
+        return self.derivatives(x, np.zeros(x.size))[0]
 
     def product(self, x, v):
+        return self.derivatives(x, v)[1]
+
+    def derivatives(self, x, v):
         self.value(x)
-        out = np.empty(x.size)
-        hessian_product(self.rows, self.point, v, *PENALTIES, out)
-        return out
+        gradient, product = np.empty(x.size), np.empty(x.size)
+        derivatives_at(self.rows, self.point, x, v, *PENALTIES, gradient, product)
+        return gradient, product
 
 
 SHAPES = [(70, 3, 2, 2), (64, 5, 9, 0), (130, 8, 8, 9), (5, 2, 1, 1), (40, 1, 3, 0), (40, 4, 0, 3)]
@@ -111,16 +124,13 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
     M, p, q = 6, 5, 3
     case = Case(150, M, p, q, QUADRATIC)
     case.value(case.x)
-    pre = case.preconditioner
-    prepare_scores(pre, case.rows, case.point, PENALTIES[0])
-    prepare_linear(pre, case.rows, case.point, PENALTIES[1])
+    r, out = case.v.copy(), np.empty(case.v.size)
+    solve_with(case.preconditioner, case.rows, case.point, *PENALTIES, r, out)
     c = case.weight
     theta = case.x[: M * case.width].reshape(M, -1)[:, :p]
     g = softmax(case.offset + case.X @ theta.T, axis=1)
     a = g * (case.F - (g * case.F).sum(axis=1)[:, None])
     A, d = (a * c[:, None]).T @ a, c @ case.X**2 / c.sum()
-    r, out = case.v.copy(), np.empty(case.v.size)
-    precondition(pre, case.rows, r, out)
     for j in range(p):
         column = slice(j, M * case.width, case.width)
         np.testing.assert_allclose(out[column], np.linalg.solve(d[j] * A + PENALTIES[0] * np.eye(M), r[column]))

@@ -118,6 +118,11 @@ def test_logarithm_near_one():
     np.testing.assert_allclose(apply_one(log_lanes, x), np.log(x), rtol=0, atol=3e-16)
 
 
+@njit
+def _rows(n_rows, n_columns):
+    return aligned_rows(n_rows, n_columns)
+
+
 def test_aligned_arrays_start_a_cache_line():
     shapes = [(3,), (5, 7), (2, 3, 64), (1,)]
     arrays_ = aligned(*shapes)
@@ -127,6 +132,6 @@ def test_aligned_arrays_start_a_cache_line():
         assert array.flags.c_contiguous
         array[:] = number
     assert all((array == number).all() for number, array in enumerate(arrays_))
-    rows = aligned_rows(3, 5)
+    rows = _rows(3, 5)
     assert rows.shape == (3, 5)
     assert rows.ctypes.data % 64 == 0

@@ -18,7 +18,7 @@ ON_FEATURES = [name for name in AUTOMATIC if name != "tree"]
 def rows(sample, fade=1.0):
     inputs, F, _ = sample
     maps = {name: GATES[name].feature_map.fit(GATES[name], inputs, F, 0) for name in ON_FEATURES}
-    seen = Inputs(inputs.Z, fade * inputs.inside)
+    seen = Inputs(inputs.Z, fade * inputs.inside, inputs.columns)
     return ListRows(seen, gate_features(maps, seen, F), F)
 
 

@@ -132,7 +132,7 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
     candidates = candidate_list(["a", "b"], {"linear": [None, 1]}, (1.0, 10.0), corrected=loss.additive)
     settings = MoESettings(n_orders=2, rate=1.0)
-    sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n))
+    sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n), rate=1.0)
     fit = learn(sample, candidates, settings, 0)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
     view, signal = RowView(ForecastGuard.open(2), maps, np.arange(2), 2), fit.signal[np.argsort(fit.rows)]

@@ -12,7 +12,7 @@ class TestVerdict:
     def reach(self, gate_share, signal, gain=0.1, n=400):
         rng = np.random.default_rng(0)
         stack = rng.chisquare(1, n)
-        losses = HeldOutLosses(stack * (1 - gain), stack, 2 * stack, signal + rng.normal(size=n), np.ones(n))
+        losses = HeldOutLosses(stack * (1 - gain), stack, 2 * stack, signal + rng.normal(size=(n, 2)), np.ones(n))
         shares = np.array([0.0, 0.0, 1.0 - gate_share, 0.0, gate_share])
         return reach_verdict(self.CANDIDATES, shares, 4 if gate_share > 0.5 else 2, "a", losses)
 
@@ -38,4 +38,4 @@ class TestVerdict:
     def test_equal_losses_are_no_gain(self):
         same = (np.ones(10), np.ones(10), np.ones(10))
         assert gain_interval(*same) == (0.0, 0.0, 0.0)
-        assert signal_p_value(np.zeros(10), np.ones(10)) == 1.0
+        assert signal_p_value(np.zeros((10, 2)), np.ones(10)) == 1.0

@@ -11,7 +11,7 @@ from scipy.optimize import lsq_linear, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from gatewise.nets import simplex_lattice
-from gatewise.solvers.simplex_least_squares import convex_stack, simplex_least_squares
+from gatewise.solvers.simplex_least_squares import convex_stack, greedy_stacks, simplex_least_squares
 
 Floats = NDArray[np.float64]
 seeds = st.integers(0, 2**32 - 1)
@@ -291,3 +291,17 @@ def test_bad_input_names_the_argument(change: dict[str, object], message: str) -
     features, F, y = problem(0)
     with pytest.raises(ValueError, match=message):
         simplex_least_squares(**({"features": features, "F": F, "y": y} | change))
+
+
+def test_greedy_selection_is_what_a_plain_loop_finds():
+    rng = np.random.default_rng(3)
+    y, weight = rng.normal(size=60), rng.uniform(0.2, 2.0, size=(2, 60))
+    F = y[:, None] + rng.normal(size=(60, 4)) + [0.3, -0.5, 0.0, 1.0]
+    for found, one in zip(greedy_stacks(F, y, weight), weight, strict=True):
+        chosen, tried = [], []
+        for _ in range(50):
+            errors = [one @ (F[:, [*chosen, m]].mean(axis=1) - y) ** 2 for m in range(4)]
+            chosen.append(int(np.argmin(errors)))
+            tried.append(min(errors))
+        kept = chosen[: int(np.argmin(tried)) + 1]
+        np.testing.assert_allclose(found, np.bincount(kept, minlength=4) / len(kept))

@@ -16,6 +16,7 @@ from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
+from gatewise.router.fitted_router import ForecastGuard
 
 
 @renamed(weight_path_="weights_path_")
@@ -23,8 +24,9 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Chooses among gate classes, or any regressors, by aggregation and projection (`alg:selection`).
 
     Candidates are fitted on a first block of rows, the noise scale of each is calibrated on a second block, and on a
-    third block they are weighted by their predictive densities. The weights are averaged over time, and the candidate
-    nearest to the weighted predictor is selected. The blocks are disjoint, as `thm:selection(global)` asks.
+    third block they are weighted by their predictive densities. A prediction far outside of what the others and the
+    responses show is set aside for its row, as in `MoERegressor`. The weights are averaged over time, and the
+    candidate nearest to the weighted predictor is selected. The blocks are disjoint, as `thm:selection(global)` asks.
 
     Parameters
     ----------
@@ -104,9 +106,11 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
         pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
         F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
-        F[rest] = pool.predict(_safe_indexing(X, rest))
+        found = pool.predict(_safe_indexing(X, rest))
+        guard = ForecastGuard.fit(found, response[rest])
+        F[rest] = guard.apply(found)[0]
         selection = select(F, response, orders, counts, blocks, noise)
-        self._pool, self.candidates_ = pool, list(pool.experts)
+        self._pool, self._guard, self.candidates_ = pool, guard, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.calibration, counts.aggregation)
         self._report(orders, selection)
         return self
@@ -114,8 +118,10 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """Predictions (n,): of the candidates weighted by ``weights_``, or of the selected one alone ("single")."""
         X, pool, weights = self._readout(X, readout)
-        prediction: Floats = pool.predict(X) @ weights
-        return prediction
+        F = pool.predict(X)
+        if readout == "aggregate":
+            F, _ = self._guard.apply(F)
+        return np.asarray(F @ weights)
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """The gate at every row, (n, M): all candidates' weighted by ``weights_``, or the selected one's ("single").

@@ -11,13 +11,12 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from gatewise.arrays import as_rng, as_vector, Floats, refuse_lossy
+from gatewise.arrays import as_rng, as_vector, Floats, LARGEST, refuse_lossy
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 
-LARGEST = 1e150  # of a response: its square must be finite
 MOST_EXPERTS = 100
 RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "cost", "splitter")
 Estimator = TypeVar("Estimator")

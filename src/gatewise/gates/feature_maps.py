@@ -19,8 +19,11 @@ from gatewise.gates.inputs import Inputs
 BOUND = 4.0  # standardised features are clipped to [-BOUND, BOUND]
 QUADRATIC_INPUTS = 6  # products are taken of this many coordinates, the first ones
 KERNEL_INPUTS = 5  # kernels look at this many coordinates, the first ones
-MOST_ROWS = 5000  # rows that are clustered to find centres, at most
-MOST_CENTERS, MOST_CENTERS_HIGH = 60, 20  # the largest number of centres in up to three coordinates, and in more
+# Kernel centres at 1,000 rows, in up to three coordinates and in more. Their number grows as n^(r / (r + 4)), with
+# which a gate that is twice smooth in r coordinates is approximated and learned alike (`thm:kernel-global-main`).
+CENTERS, CENTERS_HIGH = 60, 20
+CLUSTERED = 80  # rows for each centre that are clustered, at most
+MOST_FEATURES = 30_000_000  # rows times centres, at most: 240 MB
 
 
 class GateFeatures(Protocol):
@@ -123,11 +126,10 @@ class ClusterFeatures:
         Z = inputs.Z[:, :KERNEL_INPUTS]
         if gate.mesh is not None:
             return cls(gate.centers(Z.shape[1]), gate.bandwidth)
-        if len(Z) > MOST_ROWS:
-            Z = Z[np.random.default_rng(seed).choice(len(Z), MOST_ROWS, replace=False)]
-        most = MOST_CENTERS if 0 < Z.shape[1] <= 3 else MOST_CENTERS_HIGH
-        distinct = np.unique(Z, axis=0)
-        count = max(1, min(most, len(Z) // 10, len(distinct)))
+        count = n_centers(*Z.shape)
+        if len(Z) > CLUSTERED * count:
+            Z = Z[np.random.default_rng(seed).choice(len(Z), CLUSTERED * count, replace=False)]
+        count = min(count, len(np.unique(Z, axis=0)))
         centers = (
             KMeans(count, n_init=1, random_state=seed).fit(Z).cluster_centers_ if Z.shape[1] else np.zeros((1, 0))
         )
@@ -139,6 +141,17 @@ class ClusterFeatures:
         distances = _squared_distances(inputs.Z[:, :KERNEL_INPUTS], self.centers)
         kernels = softmax(-0.5 * distances / self.bandwidth**2, axis=1)
         return np.asarray(2.0 * kernels * inputs.inside[:, None])  # the kernels at a row have a norm of about 1/2
+
+
+def n_centers(n: int, r: int) -> int:
+    """The number of kernel centres for n rows in r coordinates.
+
+    >>> [n_centers(n, 2) for n in (100, 1_000, 10_000, 100_000)]
+    [10, 60, 129, 278]
+    """
+    few = CENTERS if 0 < r <= 3 else CENTERS_HIGH
+    grown = int(few * max(n / 1000.0, 1.0) ** (r / (r + 4.0)))
+    return max(1, min(grown, n // 10, MOST_FEATURES // n))
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,28 +88,24 @@ Column = NumberColumn | LevelColumn
 class Inputs:
     """The gate's view of n rows: coordinates Z (n, r) and ``inside`` (n,), 1 within the data and 0 far from it.
 
-    ``columns`` (n, p) are the standardised columns before any reduction to principal components, for trees; None
-    where they are the coordinates themselves.
+    ``columns`` (n, p) are the standardised columns before any reduction to principal components, for trees; where
+    there was none, or where they are too many, they are the coordinates.
     """
 
     Z: Floats
     inside: Floats
-    columns: Floats | None = None
+    columns: Floats
 
     def __getitem__(self, rows: Any) -> "Inputs":
-        return Inputs(self.Z[rows], self.inside[rows], None if self.columns is None else self.columns[rows])
+        Z = self.Z[rows]
+        return Inputs(Z, self.inside[rows], Z if self.columns is self.Z else self.columns[rows])
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """The rows of several parts, one after the other."""
         Z, inside = (np.concatenate([getattr(part, name) for part in parts]) for name in ("Z", "inside"))
-        columns = [part.columns for part in parts if part.columns is not None]
-        return cls(Z, inside, np.concatenate(columns) if columns else None)
-
-    @property
-    def for_trees(self) -> Floats:
-        """The columns that trees split, (n, p)."""
-        return self.Z if self.columns is None else self.columns
+        same = all(part.columns is part.Z for part in parts)
+        return cls(Z, inside, Z if same else np.concatenate([part.columns for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +150,10 @@ class GateInputs:
 
     def transform(self, X: Any) -> Inputs:
         """The gate's view of the rows of X."""
-        Z = (self.encode(X) - self.mean) / self.scale
-        columns = None
+        columns = Z = (self.encode(X) - self.mean) / self.scale
         if self.rotation is not None:
-            columns, Z = Z if Z.shape[1] <= MOST_TREE_COLUMNS else None, Z @ self.rotation
+            Z = columns @ self.rotation
+            columns = columns if columns.shape[1] <= MOST_TREE_COLUMNS else Z
         excess = np.zeros(len(Z))
         for column, (_, values) in zip(self.columns, table_columns(X), strict=True):
             if column is not None:

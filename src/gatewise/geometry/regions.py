@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import as_floats, as_rows, Floats, Indices
+from gatewise.arrays import as_floats, as_rows, Floats, Indices, LARGEST
 from gatewise.experts import Expert, expert_matrix, expert_predictions
 from gatewise.geometry.checked_inputs import as_losses
 from gatewise.geometry.smoothing import NeighborMean, Smoother
 
 RegionMap = Callable[[Any], Indices]
 NEIGHBORS = NeighborMean()
-LARGEST = 1e150  # its square is finite
 ROOT_LARGEST = 1e70  # its fourth power is: variances of squared losses are computed
 
 

@@ -1,7 +1,9 @@
 """How a function becomes machine code here: compiled on its first call and kept on disk (see `code_cache`).
 
 All functions run without the interpreter's lock and divide by the rules of NumPy: x / 0 is infinite and no error. The
-decorators differ in what the compiler may do with sums and products.
+decorators differ in what the compiler may do with sums and products, and in who may call the function: those that
+begin with ``compiled`` are for functions that Python calls, and the others, which take a fraction of the time to
+compile, for functions that only compiled functions call (see `inner_code`).
 """
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ from typing import Any, cast, TypeVar
 import numba
 
 from gatewise.kernels.code_cache import has_sources, KernelCache
+from gatewise.kernels.inner_code import close_to_python, INNER, OPTIMISED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,27 +39,65 @@ def compiled_reordered(function: F) -> F:
     return _compile(function, fastmath={"contract", "reassoc"})
 
 
-def compiled_leaf(function: F) -> F:
-    """Compile an inner loop as `compiled_fma` does, to be inlined, without counting references to arrays.
+def inner(function: F) -> F:
+    """Compile ``function`` as `compiled` does, for compiled callers only. It stays a function, and is not inlined."""
+    return _inner(function)
+
+
+def inner_fma(function: F) -> F:
+    """Compile ``function`` as `compiled_fma` does, for compiled callers only."""
+    return _inner(function, fastmath={"contract"})
+
+
+def inner_reordered(function: F) -> F:
+    """Compile ``function`` as `compiled_reordered` does, for compiled callers only."""
+    return _inner(function, fastmath={"contract", "reassoc"})
+
+
+def leaf(function: F) -> F:
+    """Compile an inner loop as `inner_fma` does, to be inlined, without counting references to arrays.
 
     Each count is an atomic instruction, and a dozen of them take as long as the arithmetic of a tile. In exchange the
     function may index arrays and call other leaves, but it must not make, slice or return an array.
     """
-    return _compile(function, fastmath={"contract"}, _nrt=False, forceinline=True)
+    return _inner(function, fastmath={"contract"}, _nrt=False, forceinline=True)
 
 
-def compiled_sum(function: F) -> F:
+def sum_leaf(function: F) -> F:
     """Compile a leaf whose sums may be taken in any order, so that they use the processor's vector instructions.
 
-    The order is chosen when the function is compiled, so every call takes the same one.
+    The order is chosen when the function is optimised, alone, so every call takes the same one.
     """
-    return _compile(function, fastmath={"contract", "reassoc"}, _nrt=False, forceinline=True)
+    return _inner(function, alone=True, fastmath={"contract", "reassoc"}, _nrt=False, forceinline=True)
+
+
+def batch(function: F) -> F:
+    """Compile ``function`` as `inner` does, but optimise it alone before its callers take it in.
+
+    For plain loops over neighbours: the compiler makes better vector instructions of them so.
+    """
+    return _inner(function, alone=True)
+
+
+def batch_fma(function: F) -> F:
+    """Compile ``function`` as `inner_fma` does, optimised alone as a `batch`."""
+    return _inner(function, alone=True, fastmath={"contract"})
 
 
 def _compile(function: F, **options: Any) -> F:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", **options)(function)
-    if dispatcher is not function and has_sources(
-        function
-    ):  # numba returns it unchanged when NUMBA_DISABLE_JIT is set
+    dispatcher = _dispatcher(function, no_cfunc_wrapper=True, **options)
+    if dispatcher is not function and has_sources(function):
         dispatcher._cache = KernelCache(function)
     return cast(F, dispatcher)
+
+
+def _inner(function: F, alone: bool = False, **options: Any) -> F:
+    dispatcher = _dispatcher(function, **(OPTIMISED if alone else INNER), **options)
+    if dispatcher is not function:
+        close_to_python(dispatcher, function)
+    return cast(F, dispatcher)
+
+
+def _dispatcher(function: F, **options: Any) -> Any:
+    """Numba's object for a function; the function itself when NUMBA_DISABLE_JIT is set."""
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Indices
-from gatewise.kernels.compiled import compiled, compiled_fma
+from gatewise.kernels.compiled import batch, batch_fma, compiled, inner
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.top_k import comes_after
 
@@ -50,7 +50,7 @@ class BatchWork(NamedTuple):
     last_index: Floats
 
 
-@compiled
+@batch
 def _load_batch(rows: Floats, start: int, stop: int, batch: Floats) -> None:
     """batch[j, i] = rows[start + i, j]; columns beyond the last row are zero, and nobody reads what comes of them."""
     for j in range(rows.shape[1]):
@@ -60,7 +60,7 @@ def _load_batch(rows: Floats, start: int, stop: int, batch: Floats) -> None:
             batch[j, i] = 0.0
 
 
-@compiled
+@batch
 def _store_batch(batch: Floats, start: int, stop: int, rows: Floats) -> None:
     """rows[start + i, j] = batch[j, i]."""
     for i in range(stop - start):
@@ -68,7 +68,7 @@ def _store_batch(batch: Floats, start: int, stop: int, rows: Floats) -> None:
             rows[start + i, j] = batch[j, i]
 
 
-@compiled_fma
+@batch_fma
 def _scores_batch(features: Floats, theta: Floats, s: int, scores: Floats) -> None:
     """scores[m] = sum_j theta[s, m, j] features[j], from the first feature to the last; 0 for the reference.
 
@@ -93,7 +93,7 @@ def _scores_batch(features: Floats, theta: Floats, s: int, scores: Floats) -> No
         scores[n_free, i] = 0.0
 
 
-@compiled
+@batch
 def _mask_batch(scores: Floats, values: Floats, k: int, work: BatchWork, out: Floats) -> None:
     """out[m] = values[m] for the k experts of largest score (`top_k`) and -inf for the others; all (M, BATCH).
 
@@ -122,7 +122,7 @@ def _mask_batch(scores: Floats, values: Floats, k: int, work: BatchWork, out: Fl
             out[m, i] = -np.inf if comes_after(scores[m, i], label, last[i], last_index[i]) else values[m, i]
 
 
-@compiled
+@batch
 def _softmax_batch(values: Floats, top: Floats, scale: Floats) -> None:
     """values[m] becomes exp(values[m] - top) and scale one over their sum; the weights are values[m] * scale."""
     for i in range(BATCH):
@@ -141,7 +141,7 @@ def _softmax_batch(values: Floats, top: Floats, scale: Floats) -> None:
         scale[i] = 1.0 / scale[i]
 
 
-@compiled
+@batch
 def _weights_batch(features: Floats, theta: Floats, s: int, k: int, work: BatchWork, values: Floats) -> None:
     """values[m] * work.scale = the Top-k softmax weight of expert m under candidate s; values (M, BATCH)."""
     if k == values.shape[0]:
@@ -152,7 +152,7 @@ def _weights_batch(features: Floats, theta: Floats, s: int, k: int, work: BatchW
     _softmax_batch(values, work.top, work.scale)
 
 
-@compiled
+@inner
 def _batch_work(n_experts: int) -> BatchWork:
     return BatchWork(
         scores=np.empty((n_experts, BATCH)),

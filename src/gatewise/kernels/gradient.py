@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled, inner, leaf
 from gatewise.kernels.loss_kinds import GIVEN, SQUARE
 from gatewise.kernels.simd.elementary import exp_fine
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
@@ -48,7 +48,7 @@ class StripWork(NamedTuple):
     value: Floats
 
 
-@compiled
+@inner
 def pad_rows(features: Floats, y: Floats, F: Floats) -> PaddedRows:
     """Features (n, p) and the errors y - F, (n,) and (n, M), padded to a multiple of four rows."""
     n, p = features.shape
@@ -61,7 +61,7 @@ def pad_rows(features: Floats, y: Floats, F: Floats) -> PaddedRows:
     return out
 
 
-@compiled
+@inner
 def strip_work(n_free: int, p: int) -> StripWork:
     """Work space for n_free + 1 experts and p features, filled with zeros."""
     return StripWork(
@@ -76,7 +76,7 @@ def strip_work(n_free: int, p: int) -> StripWork:
     )
 
 
-@compiled
+@inner
 def _zeros(n_rows: int, n_columns: int) -> Floats:
     """Zeros (n_rows, n_columns, STRIP), starting at a cache line."""
     room = aligned_rows(n_rows * n_columns, STRIP)
@@ -84,7 +84,7 @@ def _zeros(n_rows: int, n_columns: int) -> Floats:
     return room.reshape(n_rows, n_columns, STRIP)
 
 
-@compiled
+@inner
 def load_strip_theta(theta: Floats, first: int, count: int, out: Floats) -> None:
     """out[m, j, i] = theta[first + i, m, j] for i < count; entries with i >= count are not changed and not used."""
     for m in range(theta.shape[1]):
@@ -93,7 +93,7 @@ def load_strip_theta(theta: Floats, first: int, count: int, out: Floats) -> None
                 out[m, j, i] = theta[first + i, m, j]
 
 
-@compiled_leaf
+@leaf
 def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
     """scores[r, m] = sum_j x[t + r, j] theta[m, j] for four observations r; 0 for the reference."""
     n_free, p = theta.shape[0], theta.shape[1]
@@ -115,7 +115,7 @@ def scores_of_four(theta: Floats, x: Floats, t: int, scores: Floats) -> None:
         _store_four(scores, n_free * STRIP + column, stride, fill(0.0), fill(0.0), fill(0.0), fill(0.0))
 
 
-@compiled_leaf
+@leaf
 def _store_four(array: Floats, at: int, stride: int, a: Lanes, b: Lanes, c: Lanes, d: Lanes) -> None:
     """Write eight numbers for each of four observations, whose places are ``stride`` apart."""
     store(array, at, a)
@@ -124,7 +124,7 @@ def _store_four(array: Floats, at: int, stride: int, a: Lanes, b: Lanes, c: Lane
     store(array, at + 3 * stride, d)
 
 
-@compiled_leaf
+@leaf
 def _residual(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats) -> None:
     """residual[r] = sum_m g_m miss[t + r, m] with g the softmax of the scores, for four observations r.
 
@@ -147,7 +147,7 @@ def _residual(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Flo
             store(residual, r * STRIP + column, weighted * inverse)
 
 
-@compiled_leaf
+@leaf
 def add_losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
     """Add rho(r) to value and put rho'(r) into slope: rho(r) = r^2 if ``loss`` is SQUARE, else |r|."""
     for r in range(4):
@@ -162,7 +162,7 @@ def add_losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> Non
                 store(slope, r * STRIP + column, sign)
 
 
-@compiled
+@inner
 def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
     """slope[r, i] = slopes[first + i, t + r] for four observations r; 0 beyond the last observation."""
     for r in range(4):
@@ -170,7 +170,7 @@ def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
             slope[r, i] = slopes[first + i, t + r] if t + r < slopes.shape[1] else 0.0
 
 
-@compiled_leaf
+@leaf
 def _score_slopes(
     miss: Floats, t: int, scores: Floats, scale: Floats, residual: Floats, slope: Floats, out: Floats
 ) -> None:
@@ -185,7 +185,7 @@ def _score_slopes(
                 store(out, at, factor * load(scores, at) * (miss[t + r, m] - x))
 
 
-@compiled_leaf
+@leaf
 def add_outer(x: Floats, t: int, score_slopes: Floats, grad: Floats) -> None:
     """grad[m, j] += sum_r score_slopes[r, m] x[t + r, j] over four observations r."""
     p, stride = grad.shape[1], score_slopes.shape[1] * STRIP
@@ -202,7 +202,7 @@ def add_outer(x: Floats, t: int, score_slopes: Floats, grad: Floats) -> None:
                 store(grad, here + WIDTH, (((v + e * x0) + f * x1) + g * x2) + h * x3)
 
 
-@compiled_leaf
+@leaf
 def _load_four(array: Floats, at: int, stride: int) -> tuple[Lanes, Lanes, Lanes, Lanes]:
     """Read what `_store_four` writes."""
     return load(array, at), load(array, at + stride), load(array, at + 2 * stride), load(array, at + 3 * stride)

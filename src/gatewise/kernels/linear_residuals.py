@@ -3,7 +3,7 @@
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled
+from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gradient import (
     add_losses,
     add_outer,
@@ -64,7 +64,7 @@ def linear_residuals(theta: Floats, design: Floats, y: Floats, out: Floats) -> N
                     out[first + i, t + r] = work.residual[r, i]
 
 
-@compiled
+@inner
 def _residual(theta: Floats, design: Floats, y: Floats, t: int, scores: Floats, residual: Floats) -> None:
     """residual[r] = y[t + r] - design[t + r] . theta for four observations r; scores is room for the products."""
     scores_of_four(theta, design, t, scores)

@@ -8,12 +8,12 @@ caller has already computed the derivatives of the loss.
 
 import math
 
-from gatewise.kernels.compiled import compiled
+from gatewise.kernels.compiled import inner
 
 GAUSSIAN, DOUBLE_EXPONENTIAL, STUDENT_T, SQUARE, ABSOLUTE, GIVEN = range(6)
 
 
-@compiled
+@inner
 def standard_noise(kind: int, df: float) -> tuple[float, float]:
     """(scale, offset) of the noise density h of mean 0 and variance 1: log h(u) = offset - shape(u * scale).
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled, leaf
 from gatewise.kernels.simd.lanes import choose, fill
 from gatewise.kernels.simd.tile import load_strip, store_strip, STRIP, Strip
 
@@ -23,7 +23,7 @@ def top_k(scores: Floats, k: int) -> NDArray[np.intp]:
     return np.argsort(-scores, axis=-1, kind="stable")[..., :k]
 
 
-@compiled_leaf
+@leaf
 def comes_after(score: float, index: float, other: float, other_index: float) -> bool:
     """Whether an expert comes after another: its score is smaller, or equal and its index is larger."""
     return score < other or (score == other and index > other_index)
@@ -44,7 +44,7 @@ def top_k_rows(scores: Floats, k: int, out: NDArray[np.intp]) -> None:
             last, last_index = best, index
 
 
-@compiled_leaf
+@leaf
 def keep_best(scores: Floats, first: int, n_experts: int, width: int, k: int, kept: Floats) -> None:
     """Copy the k largest scores of every candidate to ``kept`` and put -inf in the places of the others.
 
@@ -62,7 +62,7 @@ def keep_best(scores: Floats, first: int, n_experts: int, width: int, k: int, ke
             store_strip(kept, column + m * width, _keep_where(float(k), n_before, own))
 
 
-@compiled_leaf
+@leaf
 def _add_where(count: Strip, x: Strip, y: Strip, yes: float, no: float) -> Strip:
     """count + yes where x > y, count + no elsewhere."""
     return (
@@ -73,7 +73,7 @@ def _add_where(count: Strip, x: Strip, y: Strip, yes: float, no: float) -> Strip
     )
 
 
-@compiled_leaf
+@leaf
 def _keep_where(k: float, count: Strip, x: Strip) -> Strip:
     """x where count < k, -inf elsewhere."""
     return (

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Indices
-from gatewise.kernels.compiled import compiled
+from gatewise.kernels.compiled import compiled, inner, leaf
 
 APART = 1e-7  # values that differ by less are not separated, as in scikit-learn
 
@@ -52,17 +52,16 @@ def grow_tree(
     most = max(1, 2 * (m // shape.least_leaf) - 1)
     if 0 <= shape.depth < 40:
         most = min(most, 2 ** (shape.depth + 1) - 1)
-    feature, threshold = np.full(most, -1), np.zeros(most)
-    left, right = np.full(most, -1), np.full(most, -1)
-    scaled = targets * weight.reshape(-1, 1)
+    feature, threshold, left, right = _no_nodes(most)
+    scaled = _scaled(targets, weight)
     side, buffer = np.empty(len(weight), np.bool_), np.empty(m, np.int32)
     pool, cut = np.arange(p), np.zeros(2)
     todo = np.empty((most + 1, 4), np.intp)  # node, first and last row, depth
-    todo[0] = (0, 0, m, 0)
+    _put(todo, 0, 0, 0, m, 0)
     waiting, count, state = 1, 1, np.uint64(2 * seed + 1)
     while waiting:
         waiting -= 1
-        node, start, stop, depth = todo[waiting]
+        node, start, stop, depth = todo[waiting, 0], todo[waiting, 1], todo[waiting, 2], todo[waiting, 3]
         if depth == shape.depth or stop - start < 2 * shape.least_leaf or p == 0:
             continue
         state = _shuffle(pool, shape.tries, state)
@@ -76,14 +75,39 @@ def grow_tree(
                 side[kept[best, i]] = i < middle
             for f in range(p):
                 _divide(kept, f, start, stop, side, buffer)
-        todo[waiting] = (count + 1, middle, stop, depth + 1)
-        todo[waiting + 1] = (count, start, middle, depth + 1)
+        _put(todo, waiting, count + 1, middle, stop, depth + 1)
+        _put(todo, waiting + 1, count, start, middle, depth + 1)
         waiting, count = waiting + 2, count + 2
     nodes = Nodes(feature[:count], threshold[:count], left[:count], right[:count])
     return nodes, _leaves(values, nodes)
 
 
-@compiled
+@inner
+def _no_nodes(count: int) -> tuple[Indices, Floats, Indices, Indices]:
+    """The arrays of `Nodes` for so many leaves."""
+    feature, threshold = np.empty(count, np.intp), np.zeros(count)
+    left, right = np.empty(count, np.intp), np.empty(count, np.intp)
+    for node in range(count):
+        feature[node], left[node], right[node] = -1, -1, -1
+    return feature, threshold, left, right
+
+
+@inner
+def _scaled(targets: Floats, weight: Floats) -> Floats:
+    """Targets (n, J) times the weights (n,) of their rows."""
+    out = np.empty(targets.shape)
+    for i in range(targets.shape[0]):
+        for j in range(targets.shape[1]):
+            out[i, j] = targets[i, j] * weight[i]
+    return out
+
+
+@leaf
+def _put(todo: Indices, place: int, node: int, start: int, stop: int, depth: int) -> None:
+    todo[place, 0], todo[place, 1], todo[place, 2], todo[place, 3] = node, start, stop, depth
+
+
+@inner
 def _counted(order: Any, weight: Floats) -> Any:
     """The rows of positive weight in the order of every column, (p, rows)."""
     total = 0
@@ -100,7 +124,7 @@ def _counted(order: Any, weight: Floats) -> Any:
     return kept
 
 
-@compiled
+@inner
 def _shuffle(pool: Indices, tries: int, state: Any) -> Any:
     """Put columns into a random order if only some of them are tried; the next state of the generator (xorshift)."""
     if tries < len(pool):
@@ -113,7 +137,7 @@ def _shuffle(pool: Indices, tries: int, state: Any) -> Any:
     return state
 
 
-@compiled
+@inner
 def _best_cut(
     columns: Any,
     kept: Any,
@@ -136,7 +160,10 @@ def _best_cut(
         mass += weight[kept[0, i]]
         for j in range(J):
             total[j] += scaled[kept[0, i], j]
-    best = (total**2).sum() / mass * (1.0 + 1e-14)  # a node of equal targets stays whole
+    square = 0.0
+    for j in range(J):
+        square += total[j] * total[j]
+    best = square / mass * (1.0 + 1e-14)  # a node of equal targets stays whole
     for place in range(len(pool)):
         if place >= shape.tries and tried:
             break
@@ -144,7 +171,8 @@ def _best_cut(
         if columns[f, kept[f, stop - 1]] <= columns[f, kept[f, start]] + APART:
             continue
         tried = True
-        left[:] = 0.0
+        for j in range(J):
+            left[j] = 0.0
         mass_left = 0.0
         for i in range(start, stop - shape.least_leaf):
             row = kept[f, i]
@@ -164,7 +192,7 @@ def _best_cut(
     return found
 
 
-@compiled
+@inner
 def _divide(kept: Any, f: int, start: int, stop: int, side: Any, buffer: Any) -> None:
     """Put the rows of the left side first, within the order of column f."""
     place, later = start, 0
@@ -180,7 +208,7 @@ def _divide(kept: Any, f: int, start: int, stop: int, side: Any, buffer: Any) ->
         kept[f, place + i] = buffer[i]
 
 
-@compiled
+@inner
 def _leaves(values: Any, tree: Nodes) -> Indices:
     """The leaf of a tree that each row of columns (p, n) is in, (n,)."""
     leaf = np.zeros(values.shape[1], np.intp)

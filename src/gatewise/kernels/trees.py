@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from gatewise.arrays import Floats, Indices
-from gatewise.kernels.compiled import compiled
+from gatewise.arrays import Floats, Indices, TINY
+from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
 from gatewise.kernels.tree_growth import grow_tree, Nodes, TreeShape
 
@@ -24,7 +24,6 @@ MOST_FOREST_ROWS = 50_000
 LEAST_LEAF = 5  # rows in a leaf of boosting, at least
 N_TREES = 100  # of a forest
 PRECISION = 1.0  # of the Gaussian prior of a leaf's step, in the unit of the outputs
-TINY = 1e-300
 
 Part = Literal["scores", "shared", "classes"]
 # The slope of the loss and its curvature, both (rows,), at mixtures z of some rows and with a scale.
@@ -180,17 +179,39 @@ def _newton_tree(
     """A tree grown on the rows of the mask, and its shrunken Newton steps (nodes, J); outputs (n, J) move by them."""
     tree, leaf = grow_tree(values, order, targets, mask, shape, 0)
     J = outputs.shape[1]
-    slope, bend = np.zeros((len(tree.feature), J)), np.full((len(tree.feature), J), PRECISION)
+    slope, bend = _constant(len(tree.feature), J, 0.0), _constant(len(tree.feature), J, PRECISION)
     for i in range(len(leaf)):
         if mask[i] > 0.0:
             for j in range(J):
                 slope[leaf[i], j] += gradient[i, j]
                 bend[leaf[i], j] += curvature[i, j]
-    steps = shrinkage * np.minimum(np.maximum(-slope / bend, -LARGEST_STEP), LARGEST_STEP)
+    steps = _bounded_steps(slope, bend, shrinkage)
     for i in range(len(leaf)):
         for j in range(J):
             outputs[i, j] += steps[leaf[i], j]
     return tree, steps
+
+
+@inner
+def _constant(n_rows: int, n_columns: int, value: float) -> Floats:
+    out = np.empty((n_rows, n_columns))
+    for k in range(n_rows):
+        for j in range(n_columns):
+            out[k, j] = value
+    return out
+
+
+@inner
+def _bounded_steps(slope: Floats, bend: Floats, shrinkage: float) -> Floats:
+    """Newton steps (nodes, J) of at most LARGEST_STEP, times the shrinkage."""
+    out = np.empty(slope.shape)
+    for k in range(slope.shape[0]):
+        for j in range(slope.shape[1]):
+            step = -slope[k, j] / bend[k, j]
+            if abs(step) > LARGEST_STEP:
+                step = LARGEST_STEP if step > 0.0 else -LARGEST_STEP
+            out[k, j] = shrinkage * step
+    return out
 
 
 def slopes_of(
@@ -265,12 +286,13 @@ def _mean_tree(
     values: Any, order: Any, y: Floats, weight: Floats, shape: TreeShape, seed: int, total: Floats
 ) -> tuple[Nodes, Floats]:
     """A tree grown for y (n,), and the mean of y in its leaves over the number of trees, which is added to total."""
-    tree, leaf = grow_tree(values, order, y.reshape(-1, 1), weight, shape, seed)
-    mass, means = np.full(len(tree.feature), TINY), np.zeros((len(tree.feature), 1))
+    tree, leaf = grow_tree(values, order, y.reshape((len(y), 1)), weight, shape, seed)
+    mass, means = _constant(len(tree.feature), 1, TINY), _constant(len(tree.feature), 1, 0.0)
     for i in range(len(leaf)):
-        mass[leaf[i]] += weight[i]
+        mass[leaf[i], 0] += weight[i]
         means[leaf[i], 0] += weight[i] * y[i]
-    means /= N_TREES * mass.reshape(-1, 1)
+    for node in range(len(means)):
+        means[node, 0] /= N_TREES * mass[node, 0]
     for i in range(len(leaf)):
         total[i] += means[leaf[i], 0]
     return tree, means

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled_reordered
+from gatewise.kernels.compiled import compiled_reordered, inner_reordered
 
 
-@compiled_reordered
+@inner_reordered
 def absorb(factor: Floats, columns: Floats, m: int) -> None:
     """Replace the factor U (q, q) by the factor of U'U + A'A, by Householder reflections.
 
@@ -41,7 +41,7 @@ def absorb(factor: Floats, columns: Floats, m: int) -> None:
                 other[i] -= pivot[i] * dot
 
 
-@compiled_reordered
+@inner_reordered
 def eliminate(matrix: Floats, scale: Floats, tolerance: float) -> int:
     """Bring the first ``len(scale)`` columns to row echelon form in place; returns their rank.
 

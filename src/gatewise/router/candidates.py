@@ -31,7 +31,8 @@ PRIOR: Mapping[Family, float] = {
 class Candidate:
     """One entry of the list, before it is fitted.
 
-    ``kind`` "single" is one expert, by its name. "stack" is the "convex" combination of the experts or their "mean".
+    ``kind`` "single" is one expert, by its name. "stack" is the "convex" combination of the experts, a "greedy"
+    selection of them, or their "mean".
     "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients, or the ``depth``
     and number of boosted ``trees``, and the number ``k`` of active experts, None for all. "shared" is the convex
     stack plus what a learner on inputs and forecasts adds to it, by the learner's name, with its number of boosted
@@ -77,6 +78,7 @@ class Candidate:
 
 
 CONVEX = Candidate("stack", "convex")
+GREEDY = Candidate("stack", "greedy")
 
 
 def candidate_list(
@@ -88,6 +90,7 @@ def candidate_list(
 ) -> tuple[Candidate, ...]:
     """The list: every expert, the stacks, every gate with every spread and number of active experts, shared parts.
 
+    The greedy stack comes with the corrected ones, both for forecasts of numbers.
     ``gates`` gives the numbers of active experts to try by the gate's name, None for all. Top-K gates are never
     corrected, because a correction needs the forecasts of all experts. ``trees`` are candidates made of trees.
 
@@ -102,6 +105,7 @@ def candidate_list(
     dense = list(product([name for name, ks in gates.items() if None in ks], spreads))
     listed = [Candidate("gate", *gate) for gate in dense]
     if corrected:
+        plain += [GREEDY] if len(experts) > 1 else []
         plain += [Candidate("stack", "convex", spread, corrected=True) for spread in STACK_SPREADS]
         listed += [Candidate("gate", *gate, corrected=True) for gate in dense]
     listed += [

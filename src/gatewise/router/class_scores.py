@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Floats, Indices, TINY
 from gatewise.stats import Interval, share_bounds
 
 BINS = 15  # of equal mass, for the calibration error
-TINY = 1e-300
 
 
 @dataclass(frozen=True)

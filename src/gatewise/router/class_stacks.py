@@ -134,7 +134,7 @@ def tree_columns(rows: ListRows, classes: ClassRows) -> Floats:
     _, M, C = p.shape
     logs = np.log(p if M * (C - 1) <= MOST_COLUMNS else p.mean(axis=1, keepdims=True))
     centered = (logs - logs.mean(axis=2, keepdims=True))[:, :, :-1]
-    return np.column_stack([rows.inputs.for_trees, centered.reshape(len(p), -1)])
+    return np.column_stack([rows.inputs.columns, centered.reshape(len(p), -1)])
 
 
 def _tempered(task: ListTask, logs: Floats, sample: RowSample) -> tuple[Floats, Floats]:

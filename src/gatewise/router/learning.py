@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Floats, Indices, TINY
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.router.candidates import by_group, Candidate, CONVEX, log_priors
@@ -30,7 +30,6 @@ from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGat
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
-TINY = 1e-300
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
@@ -40,12 +39,14 @@ class RouterSample:
     """The data that a router learns from: N held-out forecasts, and what the list sees of their rows.
 
     ``seen`` holds the N entries of ``held_out``. ``loss`` and ``sample_weight`` (n,) are those of the n rows.
+    ``rate`` is the power of the likelihood, before `information`.
     """
 
     seen: ListRows
     held_out: HeldOut
     loss: Loss
     sample_weight: Floats
+    rate: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +72,8 @@ class RouterFit:
     often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
     gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
     ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``stack`` (N,), the convex stack's; and
-    ``signal`` (N,), what speaks for gates, as `gating_signal` says. ``compared`` (n, S) are forecasts of ``final`` at
-    some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the
+    ``signal`` (N, 2), what speaks for gates, as `gating_signal` says. ``compared`` (n, S) are forecasts of ``final``
+    at some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the
     out-of-fold probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex
     stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
     """
@@ -95,11 +96,18 @@ class RouterFit:
 
 
 def gating_signal(loss: Loss, gated: Floats, plain: Floats) -> Floats:
-    """Minus the slope of the loss at an aggregate without gates, ``plain`` (n,), times what gates change there.
+    """Minus the slope of the loss at answers without gates, ``plain`` (n, 2), times what gates change there: (n, 2).
 
-    Its mean is positive if gates move predictions towards the responses.
+    The answers are the aggregate without gates, and its best candidate; ``gated`` (n,) is the aggregate with gates.
+    The mean of a column is positive if gates move predictions from that answer towards the responses.
     """
-    return np.asarray(-loss.slope(plain) * (gated - plain))
+    return np.stack([-loss.slope(one) * (gated - one) for one in plain.T], axis=1)
+
+
+def _best_plain(errors: Floats, weight: Floats, log_prior: Floats) -> Floats:
+    """All of the share (S,) for the candidate of the prior with the least mean error; errors (n, S), weight (n,)."""
+    mean = np.where(np.isfinite(log_prior), weight @ errors, np.inf)
+    return np.asarray(np.eye(len(mean))[mean.argmin()])
 
 
 def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> RouterFit:
@@ -120,12 +128,14 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     if not np.array_equal(used, np.arange(len(F))):
         used_loss, used_rows = loss.part(used), seen.part(used)
     orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
-    whole = ListForecasts(forecasts, used_loss, weight[used], settings.rate, orders)
+    whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
     learned = [mix(whole, priors, kept) for _, kept in parts]
+    errors, entry_weight = used_loss.error(forecasts), weight[used]
     shares, gated, plain = (
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in range(3)
     )
+    best = [(out, _best_plain(errors[kept], entry_weight[kept], priors[2])) for out, kept in parts]
     (mixing,) = mix(whole, priors[:1])
     entries, fitted = used_rows, [one for one, _ in lists]
     weights = _held_out_weights(shares, fitted, fold, entries)
@@ -140,9 +150,11 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
         weights=weights,
         forecasts=_by_part(forecasts, shares),
         stack=forecasts[:, candidates.index(CONVEX)],
-        signal=gating_signal(used_loss, _by_part(forecasts, gated), _by_part(forecasts, plain)),
+        signal=gating_signal(
+            used_loss, _by_part(forecasts, gated), np.stack([_by_part(forecasts, one) for one in (plain, best)], 1)
+        ),
         compared=compared,
-        errors=np.average(used_loss.error(forecasts), axis=0, weights=weight[used] if weight[used].any() else None),
+        errors=np.average(errors, axis=0, weights=entry_weight if entry_weight.any() else None),
         **classes,
     )
 
@@ -150,7 +162,7 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
 def fresh_signals(
     samples: Sequence[RouterSample], candidates: tuple[Candidate, ...], settings: MoESettings, seed: int
 ) -> list[Floats]:
-    """What speaks for gates, as `gating_signal` says, at the fresh entries of every sample, in their order.
+    """What speaks for gates, as `gating_signal` says, at the fresh entries of every sample, (entries, 2) each.
 
     Fresh are the entries of the last fold, for which ``held_out.train`` has no rows. List and shares are learned from
     the other entries of the same sample alone. All lists are fitted at once.
@@ -172,9 +184,11 @@ def fresh_signals(
         forecasts = np.concatenate([forecasts for _, forecasts in islice(found, count)])
         (_, fresh), (_, judged) = next(asked), next(found)
         orders = _orders(None, len(used), settings.n_orders, seed)
-        whole = ListForecasts(forecasts, loss.part(used), weight[used], settings.rate, orders)
+        whole = ListForecasts(forecasts, loss.part(used), weight[used], samples[0].rate, orders)
         gated, plain = mix(whole, priors)
-        signals.append(gating_signal(loss.part(fresh), judged @ gated.shares, judged @ plain.shares))
+        best = _best_plain(whole.loss.error(forecasts), whole.sample_weight, priors[1])
+        answers = judged @ np.stack([plain.shares, best], axis=1)
+        signals.append(gating_signal(loss.part(fresh), judged @ gated.shares, answers))
     return signals
 
 

@@ -15,9 +15,10 @@ from gatewise import kernels
 from gatewise.arrays import Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
-from gatewise.losses import Loss
-from gatewise.router.candidates import Candidate, CONVEX
+from gatewise.losses import Loss, ResidualLoss
+from gatewise.router.candidates import Candidate, CONVEX, GREEDY
 from gatewise.router.class_rows import ClassRows
+from gatewise.solvers.simplex_least_squares import greedy_stacks
 from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
@@ -96,7 +97,7 @@ class CommonFit:
     def tree_columns(self, rows: ListRows) -> Floats:
         """The columns that a learner on inputs and forecasts splits: (n, p + M)."""
         forecasts = (rows.F - self.origin)[:, self.order] / self.width
-        return np.column_stack([rows.inputs.for_trees, forecasts])
+        return np.column_stack([rows.inputs.columns, forecasts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,11 +219,15 @@ class PlainMembers:
         linear = np.column_stack([np.ones(len(F)), F])
         ridge = PathRequest(still, np.ones(len(corrected)), linear, [candidates[s].spread for s in corrected])
         fits = sample_paths([ridge], F, task.loss, task.samples) if corrected else [[] for _ in task.samples]
+        greedy = np.zeros((len(fits), M))
+        if isinstance(task.loss, ResidualLoss) and GREEDY in candidates:
+            greedy = greedy_stacks(F, task.loss.y, np.stack([sample.sample_weight for sample in task.samples]))
         groups: FittedGroup = []
-        for common, sample, paths in zip(task.commons, task.samples, fits, strict=True):
+        for common, sample, paths, selected in zip(task.commons, task.samples, fits, greedy, strict=True):
             weights, correction = np.full((len(candidates), M), 1.0 / M), np.zeros((len(candidates), M + 1))
             weights[[c.kind == "single" for c in candidates]] = np.eye(M)
             weights[[c == CONVEX for c in candidates]] = common.stack
+            weights[[c == GREEDY for c in candidates]] = selected
             weights[corrected] = sample.reference
             forecasts = F[sample.asked] @ weights.T
             for one in paths:

@@ -38,9 +38,10 @@ class MoESettings:
         refits stop when the held-out error no longer falls.
     rate
         The tempering: the likelihood in the aggregation is taken to the power ``rate`` times `information`, a number
-        up to 1 that falls where errors have heavy tails or depend on each other. The held-out losses of rows that
-        share the fitted experts carry less information than as many independent ones; a small power also averages
-        over more of the candidates that are nearly equal. AFTER itself has the power 1.
+        up to 1 that falls where errors have heavy tails or depend on each other. AFTER itself has the power 1, and so
+        has the router over experts that are given (``cv="prefit"``), whose errors on different rows are independent.
+        The held-out losses of rows that share fitted experts carry less information than as many independent ones;
+        a small power also averages over more of the candidates that are nearly equal: there None means 0.1.
     test
         Whether the gain of gates is tested. The test fits experts and list once more, on halves of the rows; without
         it the headline never says that gating pays. Predictions do not depend on it.
@@ -56,7 +57,7 @@ class MoESettings:
     correct: bool = True
     learners: tuple[str, ...] = LEARNERS
     specialize: int = 0
-    rate: float = 0.1
+    rate: float | None = None
     test: bool = True
     noise: Any = "gaussian"
 
@@ -82,7 +83,8 @@ class MoESettings:
             as_positive(spread, "spreads")
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
-        as_positive(self.rate, "rate")
+        if self.rate is not None:
+            as_positive(self.rate, "rate")
         if not set(self.learners) <= set(LEARNERS):
             raise ValueError(f"learners must be some of {', '.join(map(repr, LEARNERS))}, not {self.learners!r}")
         as_count(self.specialize, "specialize", low=0)

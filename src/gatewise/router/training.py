@@ -24,6 +24,7 @@ from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
+FITTED_RATE = 0.1  # the power of the likelihood where experts are fitted on folds
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
@@ -63,7 +64,7 @@ class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n,) is what
+    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n, 2) is what
     speaks for gates at every row, 0 where that was not asked.
     """
 
@@ -75,7 +76,7 @@ class Trained:
     always: Floats
     error: float
     history: tuple[TrainingStage, ...] = field(default=())
-    signal: Floats = field(default_factory=lambda: np.zeros(0))
+    signal: Floats = field(default_factory=lambda: np.zeros((0, 2)))
 
 
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
@@ -147,7 +148,8 @@ def _prepare(
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
     view = RowView(guard, maps, distinct, held_out.F.shape[1])
-    return RouterSample(rows, held_out, loss, task.sample_weight), view
+    rate = task.settings.rate or (FITTED_RATE if task.splits else 1.0)  # experts that are given never saw the rows
+    return RouterSample(rows, held_out, loss, task.sample_weight, rate), view
 
 
 def _with_floors(
@@ -211,7 +213,7 @@ def use_as_they_are(task: TrainingTask) -> Trained:
 
 
 def _signal(task: TrainingTask, trained: Trained) -> Floats:
-    """What speaks for gates at every row, (n,), from experts and gates that never saw the row, directly or not.
+    """What speaks for gates at every row, (n, 2), from experts and gates that never saw the row, directly or not.
 
     The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
     the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
@@ -221,7 +223,7 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     n, fit = len(task.y), trained.fit
     distinct = trained.view.distinct
     if not task.settings.test:
-        return np.zeros(n)
+        return np.zeros((n, 2))
     if trained.in_time or len(distinct) < 2:
         return _by_row(fit.rows, fit.signal, n)
     target = task.y - trained.always
@@ -237,7 +239,7 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     for one in held:
         known = np.flatnonzero(one.fold < len(one.train) - 1)
         samples.append(_prepare(task, replace(one, train=one.train[:-1]), target, known, distinct)[0])
-    signal = np.zeros(n)
+    signal = np.zeros((n, 2))
     found = fresh_signals(samples, _candidates(task, distinct), task.settings, task.seed)
     for (_, judged), values in zip(rows, found, strict=True):
         signal[judged] = values
@@ -268,8 +270,9 @@ def _test_folds(task: TrainingTask) -> list[Indices]:
 
 
 def _by_row(rows: Indices, values: Floats, n: int) -> Floats:
-    """The mean of the values of every row, (n,); 0 for a row without a value."""
-    return np.asarray(np.bincount(rows, values, n) / np.maximum(np.bincount(rows, minlength=n), 1))
+    """The mean of the values (N, 2) of every row, (n, 2); 0 for a row without a value."""
+    counts = np.maximum(np.bincount(rows, minlength=n), 1)
+    return np.stack([np.bincount(rows, column, n) / counts for column in values.T], axis=1)
 
 
 def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> Trained:

@@ -69,7 +69,7 @@ class TreeGates:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Boost the scores of every gate."""
         rows = task.rows
-        problem, samples = boosting_problem(rows.inputs.for_trees, rows.F, task.loss), boosting_samples(task)
+        problem, samples = boosting_problem(rows.inputs.columns, rows.F, task.loss), boosting_samples(task)
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
         found = {}
         for depth in sorted(rounds):
@@ -88,7 +88,7 @@ class TreeGates:
         return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
-        columns, inside, offset = rows.inputs.for_trees, rows.inputs.inside[:, None], np.log(self.common.reference)
+        columns, inside, offset = rows.inputs.columns, rows.inputs.inside[:, None], np.log(self.common.reference)
         for s in np.flatnonzero(shares).tolist():
             c = self.candidates[s]
             scores = kernels.tree_sums(columns, self.trees[str(c.depth)], c.trees) * inside

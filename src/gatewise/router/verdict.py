@@ -80,8 +80,9 @@ class Verdict:
 class HeldOutLosses:
     """Errors (n,) of held-out rows: of the aggregate, the convex stack, and the best single expert.
 
-    ``signal`` (n,) is minus the slope of the loss at the aggregate without gates, times what gates change there: its
-    mean is positive if gates move predictions towards the responses.
+    ``signal`` (n, 2) is minus the slope of the loss at an answer without gates, times what gates change there: its
+    mean is positive if gates move predictions towards the responses. The answers are the aggregate without gates, and
+    the best candidate without one.
     """
 
     aggregate: Floats
@@ -141,18 +142,21 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
 
 
 def signal_p_value(signal: Floats, sample_weight: Floats) -> float:
-    """One-sided p-value of the null hypothesis that gates do not move predictions towards the responses.
+    """One-sided p-value of the null hypothesis that gates move not both answers towards the responses.
 
-    The sum of the signals over the root of the sum of their squares would be standard normal for independent rows.
-    Two rows of different folds enter through the same product of their errors, once in the fit for the one and once
-    in the fit for the other: where gates have nothing to find, the variance is up to twice as large.
+    It is the larger of the p-values of the two columns of signals (n, 2). The sum of a column over the root of the
+    sum of its squares would be standard normal for independent rows. Two rows of different folds enter through the
+    same product of their errors, once in the fit for the one and once in the fit for the other: where gates have
+    nothing to find, the variance is up to twice as large.
 
-    >>> round(signal_p_value(np.array([1.0, 1.0, 1.0, 1.0]), np.ones(4)), 3)
+    >>> round(signal_p_value(np.ones((4, 2)), np.ones(4)), 3)
     0.079
     """
-    weighted = signal * sample_weight
-    size = float(np.sqrt((weighted**2).sum()))
-    return float(special.ndtr(-weighted.sum() / (OVERLAP * size))) if size > 0.0 else 1.0
+    weighted = signal * sample_weight[:, None]
+    size = np.sqrt((weighted**2).sum(axis=0))
+    if not size.all():
+        return 1.0
+    return float(special.ndtr(-weighted.sum(axis=0) / (OVERLAP * size)).max())
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpotrf, dpotrs
 from sklearn.exceptions import ConvergenceWarning
 
-from gatewise.arrays import as_count, as_positive, as_rows, as_sample, BLOCK_NUMBERS, Floats, Indices
+from gatewise.arrays import as_count, as_positive, as_rows, as_sample, BLOCK_NUMBERS, Floats, Indices, LARGEST
 
 TOLERANCE, MAX_ITER = 1e-10, 100
 MAX_PARAMETERS = 10_000  # M C: the Hessian then has 0.8 GB, and a step needs a few of its size
-LARGEST = 1e150
 AHEAD = 1e-2  # the solver aims at this times tol, so that the gap stays below tol when tiny weights are set to zero
 VANISHING = 1e-9  # a smaller weight is set to zero
 FLOOR = 1e-3  # the relative gap divides by the objective, or by this times the scale of the data if that is larger
@@ -27,6 +26,7 @@ FLOOR = 1e-3  # the relative gap divides by the objective, or by this times the 
 # to it: the first of these multiples of the trace with which the factorisation succeeds. It changes the steps, but
 # not the solution that they converge to.
 RIDGES = (1e-15, 1e-13, 1e-11)
+GREEDY_ROUNDS = 50
 PATIENCE = 5  # the solver stops after so many steps without a smaller gap
 
 
@@ -127,6 +127,30 @@ def convex_stacks(F: Floats, y: Floats, sample_weights: Floats) -> Floats:
     """The convex stack of every sample of the same rows, (S, M), by its sample weights (S, n)."""
     shares = sample_weights / sample_weights.max(axis=1, keepdims=True)
     return np.stack([checked_stack(F, y, share / share.sum()).theta.ravel() for share in shares])
+
+
+def greedy_stacks(F: Floats, y: Floats, sample_weights: Floats) -> Floats:
+    """Weights by ensemble selection with replacement, (S, M), one for each row of sample_weights (S, n).
+
+    Each of GREEDY_ROUNDS rounds adds the expert that makes the plain average of all those added the best; the weights
+    are the shares after the best round (Caruana and others, 2004).
+
+    >>> greedy_stacks(np.array([[0.0, 4.0], [0.0, 4.0]]), np.array([1.0, 1.0]), np.ones((1, 2)))
+    array([[0.75, 0.25]])
+    """
+    found = np.empty((len(sample_weights), F.shape[1]))
+    for row, weight in zip(found, sample_weights, strict=True):
+        errors = F - y[:, None]  # the average has weights with sum one
+        gram = (errors * weight[:, None]).T @ errors
+        counts, cross, square, least = np.zeros(len(gram)), np.zeros(len(gram)), 0.0, np.inf
+        for size in range(1, GREEDY_ROUNDS + 1):
+            losses = square + 2.0 * cross + gram.diagonal()
+            chosen = int(losses.argmin())
+            square, cross = losses[chosen], cross + gram[chosen]
+            counts[chosen] += 1.0
+            if square < least * size**2:
+                least, row[:] = square / size**2, counts / size
+    return found
 
 
 def _solve(features: Floats, F: Floats, y: Floats, shares: Floats, tol: float, max_iter: int) -> SimplexFit:

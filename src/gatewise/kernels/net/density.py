@@ -6,7 +6,7 @@ The log density of a residual r is offset - shape(r * scale), where shape is nev
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled_leaf
+from gatewise.kernels.compiled import leaf
 from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN
 from gatewise.kernels.simd.elementary import log_lanes
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
@@ -15,7 +15,7 @@ from gatewise.kernels.simd.tile import Strip, TILE
 HUGE = 1e300  # squares above it count as infinite
 
 
-@compiled_leaf
+@leaf
 def set_noise(
     standard: tuple[float, float], sigma: Floats, first: int, count: int, member: int, scale: Floats, offset: Floats
 ) -> None:
@@ -36,7 +36,7 @@ def set_noise(
         store(offset, i, standard_offset - log_lanes(own_sigma))
 
 
-@compiled_leaf
+@leaf
 def _log_density(noise: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
     """offset - shape(r * scale)."""
     u = r * scale
@@ -48,7 +48,7 @@ def _log_density(noise: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -
     return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
 
 
-@compiled_leaf
+@leaf
 def add_log_density(noise: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
     """w + log densities of the residuals r: the log weights after an observation."""
     return (

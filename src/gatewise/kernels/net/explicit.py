@@ -7,7 +7,7 @@ so equal parameters give equal scores to the bit, as in `gating`. Every expert c
 from typing import NamedTuple
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import inner, leaf
 from gatewise.kernels.simd.elementary import exp_lanes
 from gatewise.kernels.simd.lanes import fill, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows, load_strip, store_strip, STRIP, TILE
@@ -41,7 +41,7 @@ class ExplicitWork(NamedTuple):
     active: Floats
 
 
-@compiled
+@inner
 def explicit_work(tables: ExplicitTables) -> ExplicitWork:
     """Work space for the tiles of a list."""
     _, n_free, p = tables.theta.shape
@@ -50,13 +50,13 @@ def explicit_work(tables: ExplicitTables) -> ExplicitWork:
     return ExplicitWork(theta=theta, scores=aligned_rows(n_free + 1, TILE), active=aligned_rows(n_free + 1, TILE))
 
 
-@compiled_leaf
+@leaf
 def explicit_locate(tables: ExplicitTables, unit: int, _member: int) -> tuple[int, int]:
     """First candidate and number of candidates of a unit, which is one tile."""
     return unit * TILE, min(TILE, tables.theta.shape[0] - unit * TILE)
 
 
-@compiled_leaf
+@leaf
 def explicit_prepare(tables: ExplicitTables, work: ExplicitWork, unit: int) -> int:
     """Bring the parameters of the tile into work; returns 1, the number of its members.
 
@@ -71,7 +71,7 @@ def explicit_prepare(tables: ExplicitTables, work: ExplicitWork, unit: int) -> i
     return 1
 
 
-@compiled_leaf
+@leaf
 def _scores(features: Floats, theta: Floats, t: int, scores: Floats) -> None:
     """scores[m] = sum_j features[t, j] theta[m, j], from the first feature to the last; 0 for the reference."""
     n_free, p = theta.shape[0], features.shape[1]
@@ -87,7 +87,7 @@ def _scores(features: Floats, theta: Floats, t: int, scores: Floats) -> None:
         store_strip(scores, n_free * TILE + column, (fill(0.0), fill(0.0), fill(0.0), fill(0.0)))
 
 
-@compiled_leaf
+@leaf
 def _mix(scores: Floats, F: Floats, y: float, t: int, row: int, out: Floats) -> None:
     """out[row, i] = y - sum_m g_m F[t, m], where g is the softmax of the scores of candidate i."""
     n_experts = scores.shape[0]
@@ -102,7 +102,7 @@ def _mix(scores: Floats, F: Floats, y: float, t: int, row: int, out: Floats) -> 
         store(out, row * TILE + column, weighted / mass)
 
 
-@compiled_leaf
+@leaf
 def explicit_residuals(
     tables: ExplicitTables, work: ExplicitWork, _member: int, start: int, stop: int, out: Floats
 ) -> None:

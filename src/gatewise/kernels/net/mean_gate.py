@@ -9,14 +9,14 @@ the last expert is not active, the candidate's gate is that of the prefix alone,
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.compiled import compiled, compiled_leaf, compiled_sum
+from gatewise.kernels.compiled import compiled, inner, leaf, sum_leaf
 from gatewise.kernels.net.prefix import best_places, peak_of, prefix_rows, scaled_value, sums_of
 from gatewise.kernels.net.product_units import product_locate, product_prepare, product_work, ProductTables
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.simd.tile import MEMBERS, TILE
 
 
-@compiled_sum
+@sum_leaf
 def _sums_dense(last: Floats, tile: int, t: int, mass: float, weight: Floats) -> tuple[float, float]:
     """Sums of w / (mass + E) and of w E / (mass + E) over a tile of the last factor."""
     per_mass, last_weight = 0.0, 0.0
@@ -27,7 +27,7 @@ def _sums_dense(last: Floats, tile: int, t: int, mass: float, weight: Floats) ->
     return per_mass, last_weight
 
 
-@compiled_sum
+@sum_leaf
 def _sums_top(
     last: Floats, last_score: Floats, tile: int, t: int, mass: float, threshold: float, weight: Floats
 ) -> tuple[float, float, float]:
@@ -43,7 +43,7 @@ def _sums_top(
     return per_mass, last_weight, inactive
 
 
-@compiled_leaf
+@leaf
 def _sums_logs(
     last: Floats,
     last_score: Floats,
@@ -71,7 +71,7 @@ def _sums_logs(
     return per_mass, last_weight, inactive
 
 
-@compiled
+@inner
 def _add_prefix(
     tables: ProductTables, rows: Integers, member: int, per_mass: Floats, inactive: Floats, out: Floats
 ) -> None:
@@ -100,7 +100,7 @@ def _add_prefix(
                 out[t, place + (place == reference)] += inactive[member, t] * value / mass
 
 
-@compiled
+@inner
 def _add_block(tables: ProductTables, block: int, per_mass: Floats, inactive: Floats, out: Floats) -> None:
     """`_add_prefix` for every prefix of a block; then the sums are set to zero for the next block."""
     rows = np.empty(tables.length.size, np.int64)

@@ -3,12 +3,12 @@
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled, leaf
 from gatewise.kernels.net.units import locate, make_work, prepare, residuals, Tables
 from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, SPAN, store_strip, STRIP, TILE
 
 
-@compiled_leaf
+@leaf
 def _add_squares(residual: Floats, n_rows: int, member: int, total: Floats) -> None:
     """total[member] += sum of residual[row]^2 over the first n_rows rows; residual (SPAN, TILE)."""
     for column in range(0, TILE, STRIP):
@@ -38,7 +38,7 @@ def mean_square_units(tables: Tables, n: int, start: int, stop: int, out: Floats
                 out[first + i] = total[member, i] / n
 
 
-@compiled_leaf
+@leaf
 def _can_win(total: Floats, member: int, count: int, best: float) -> bool:
     """Whether the sum of some candidate of the member is not above the best sum so far."""
     n_able = 0

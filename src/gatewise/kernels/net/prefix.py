@@ -11,7 +11,7 @@ from typing import NamedTuple, TYPE_CHECKING
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.compiled import compiled_leaf
+from gatewise.kernels.compiled import leaf
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, smaller, store, WIDTH
 from gatewise.kernels.simd.tile import load_strip, store_strip, STRIP
 from gatewise.kernels.top_k import comes_after
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     is_reference: Lanes
 
 
-@compiled_leaf
+@leaf
 def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) -> None:
     """rows[m] = the row of the table at place m of the prefix with this number; start, length, rows (M-1,)."""
     for m in range(length.size - 1, -1, -1):
@@ -42,7 +42,7 @@ def prefix_rows(start: Integers, length: Integers, prefix: int, rows: Integers) 
         prefix //= length[m]
 
 
-@compiled_leaf
+@leaf
 def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, member: int) -> None:
     """Compute the sums D and H of one prefix (see `product_units`) at every observation.
 
@@ -60,7 +60,7 @@ def fill_prefix(tables: "ProductTables", work: "ProductWork", prefix: int, membe
             _fill_logs(tables, work, rows, k, t, member)
 
 
-@compiled_leaf
+@leaf
 def _fill_dense(values: Floats, lead: Floats, rows: Integers, member: int, mass: Floats, lead_sum: Floats) -> None:
     """The sums over all places."""
     n = lead.shape[1]
@@ -74,7 +74,7 @@ def _fill_dense(values: Floats, lead: Floats, rows: Integers, member: int, mass:
             lead_sum[member, t] += values[row, t] * lead[m, t]
 
 
-@compiled_leaf
+@leaf
 def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, member: int) -> None:
     """The sums over the best k - 1 places, which the last expert joins where it is active.
 
@@ -101,7 +101,7 @@ def _fill_top(tables: "ProductTables", work: "ProductWork", rows: Integers, k: i
         store(work.inactive_residual, at, residual)
 
 
-@compiled_leaf
+@leaf
 def _read_place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Place:
     """The expert at place m of the prefix, at the eight observations from t on."""
     width = tables.prefix.shape[1]
@@ -111,14 +111,14 @@ def _read_place(tables: "ProductTables", rows: Integers, m: int, t: int) -> Plac
     return Place(load(tables.prefix_score, at), value, lead, fill(1.0 if m == rows.size - 1 else 0.0))
 
 
-@compiled_leaf
+@leaf
 def _load_place(best: Floats, rank: int) -> Place:
     """The place of a rank, as `_rank_places` stores it."""
     a, b, c, d = load_strip(best, rank * STRIP)
     return Place(a, b, c, d)
 
 
-@compiled_leaf
+@leaf
 def _insert(held: Place, new: Place) -> tuple[Place, Place]:
     """One step of an insertion sort: the place of larger score, which keeps the rank, and the other one.
 
@@ -139,7 +139,7 @@ def _insert(held: Place, new: Place) -> tuple[Place, Place]:
     return first, second
 
 
-@compiled_leaf
+@leaf
 def _best_two(tables: "ProductTables", rows: Integers, t: int) -> tuple[Place, Place]:
     """The best two places by the rule of `top_k`, at the eight observations from t on.
 
@@ -153,7 +153,7 @@ def _best_two(tables: "ProductTables", rows: Integers, t: int) -> tuple[Place, P
     return first, second
 
 
-@compiled_leaf
+@leaf
 def _rank_places(tables: "ProductTables", rows: Integers, k: int, t: int, best: Floats) -> None:
     """best[rank] = the fields of the place of that rank, for the best k places, found as in `_best_two`."""
     for rank in range(k):
@@ -165,7 +165,7 @@ def _rank_places(tables: "ProductTables", rows: Integers, k: int, t: int, best: 
             store_strip(best, rank * STRIP, held)
 
 
-@compiled_leaf
+@leaf
 def _fill_logs(tables: "ProductTables", work: "ProductWork", rows: Integers, k: int, t: int, member: int) -> None:
     """The sums at one observation whose tables hold log E."""
     values, in_logs, lead, active = tables.prefix, tables.in_logs, tables.lead, work.active
@@ -182,7 +182,7 @@ def _fill_logs(tables: "ProductTables", work: "ProductWork", rows: Integers, k: 
     work.mass[member, t], work.lead_sum[member, t] = mass, lead_sum
 
 
-@compiled_leaf
+@leaf
 def best_places(scores: Floats, rows: Integers, k: int, t: int, active: Integers) -> float:
     """Find the k experts of a prefix with the largest scores at observation t; ties are broken as in `top_k`.
 
@@ -205,7 +205,7 @@ def best_places(scores: Floats, rows: Integers, k: int, t: int, active: Integers
     return BELOW_ZERO if last_place == rows.size - 1 else last
 
 
-@compiled_leaf
+@leaf
 def peak_of(values: Floats, in_logs: Integers, rows: Integers, active: Integers, k: int, t: int) -> float:
     """The largest log E among the places active[:k] where the table holds log E; 0 elsewhere."""
     if in_logs[t] == 0:
@@ -216,14 +216,14 @@ def peak_of(values: Floats, in_logs: Integers, rows: Integers, active: Integers,
     return peak
 
 
-@compiled_leaf
+@leaf
 def scaled_value(values: Floats, in_logs: Integers, row: int, t: int, peak: float) -> float:
     """E of one row of the table, divided by exp(peak) where the table holds log E."""
     value: float = values[row, t]
     return value if in_logs[t] == 0 else math.exp(value - peak)
 
 
-@compiled_leaf
+@leaf
 def sums_of(
     values: Floats, in_logs: Integers, lead: Floats, rows: Integers, active: Integers, k: int, t: int, peak: float
 ) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import inner, leaf
 from gatewise.kernels.net.prefix import fill_prefix
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.simd.lanes import choose
@@ -76,7 +76,7 @@ class ProductWork(NamedTuple):
     best: Floats
 
 
-@compiled
+@inner
 def product_work(tables: ProductTables) -> ProductWork:
     """Work space for the units of a product net."""
     n, n_places = tables.last_miss.size, tables.length.size
@@ -94,7 +94,7 @@ def product_work(tables: ProductTables) -> ProductWork:
     )
 
 
-@compiled_leaf
+@leaf
 def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, int]:
     """(first, count): a member of a unit holds the candidates first, ..., first + count - 1.
 
@@ -107,7 +107,7 @@ def product_locate(tables: ProductTables, unit: int, member: int) -> tuple[int, 
     return (block * MEMBERS + member) * width + tile * TILE, min(TILE, width - tile * TILE)
 
 
-@compiled_leaf
+@leaf
 def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
     """Compute the sums of the unit's prefixes into work, unless they are there; returns the number of its members."""
     n_tiles = tables.last.shape[0]
@@ -121,7 +121,7 @@ def product_prepare(tables: ProductTables, work: ProductWork, unit: int) -> int:
     return n_members
 
 
-@compiled_leaf
+@leaf
 def product_residuals(
     tables: ProductTables, work: ProductWork, member: int, start: int, stop: int, out: Floats
 ) -> None:
@@ -144,7 +144,7 @@ def product_residuals(
             store_strip(out, row + STRIP, _where_active(tables.last_score, at + STRIP, bar, right, other))
 
 
-@compiled_leaf
+@leaf
 def _mix(last: Floats, at: int, last_miss: float, mass: float, lead_sum: float) -> tuple[Strip, Strip]:
     """last_miss + lead_sum / (mass + E) for the tile of E that starts at place ``at``, with one division for eight.
 
@@ -166,7 +166,7 @@ def _mix(last: Floats, at: int, last_miss: float, mass: float, lead_sum: float) 
     )
 
 
-@compiled_leaf
+@leaf
 def _where_active(score: Floats, at: int, threshold: float, x: Strip, inactive_residual: float) -> Strip:
     """x where the last expert is among the best K, else the residual of the other experts alone."""
     a, b, c, d = load_strip(score, at)
@@ -178,7 +178,7 @@ def _where_active(score: Floats, at: int, threshold: float, x: Strip, inactive_r
     )
 
 
-@compiled_leaf
+@leaf
 def _mix_logs(tables: ProductTables, work: ProductWork, member: int, t: int, row: int, out: Floats) -> None:
     """The residuals of a tile at an observation whose tables hold log E.
 

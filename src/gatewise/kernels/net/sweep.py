@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Integers
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import compiled, inner, leaf
 from gatewise.kernels.loss_kinds import standard_noise
 from gatewise.kernels.net.density import add_log_density, set_noise
 from gatewise.kernels.net.units import locate, make_work, prepare, residuals, Tables
@@ -74,7 +74,7 @@ class SweepSums(NamedTuple):
     weighted: Floats
 
 
-@compiled
+@inner
 def _make_state() -> UnitState:
     return UnitState(
         log_weight=aligned_rows(MEMBERS, TILE),
@@ -86,7 +86,7 @@ def _make_state() -> UnitState:
     )
 
 
-@compiled_leaf
+@leaf
 def _open_member(
     rule: WeightRule, standard: tuple[float, float], first: int, count: int, member: int, state: UnitState
 ) -> None:
@@ -103,20 +103,20 @@ def _open_member(
     state.skip_below[member] = rule.margin + LOOK * max(0.0, _largest(state.offset, member * TILE))
 
 
-@compiled_leaf
+@leaf
 def _peak(x: Strip) -> Lanes:
     """The largest of four numbers, in each of eight lanes."""
     return larger(larger(x[0], x[1]), larger(x[2], x[3]))
 
 
-@compiled_leaf
+@leaf
 def _largest(array: Floats, at: int) -> float:
     """The largest number of the tile that starts at place ``at``."""
     top: float = largest(larger(_peak(load_strip(array, at)), _peak(load_strip(array, at + STRIP))))
     return top
 
 
-@compiled_leaf
+@leaf
 def _lowest(bound: Floats, start: int, stop: int) -> float:
     """min of bound[start:stop]."""
     low = np.inf
@@ -125,19 +125,19 @@ def _lowest(bound: Floats, start: int, stop: int) -> float:
     return low
 
 
-@compiled_leaf
+@leaf
 def _exp_strip(w: Strip, top: float) -> Strip:
     """exp(w - top)."""
     return exp_lanes(w[0] - top), exp_lanes(w[1] - top), exp_lanes(w[2] - top), exp_lanes(w[3] - top)
 
 
-@compiled_leaf
+@leaf
 def _sums(e: Strip, r: Strip) -> tuple[Lanes, Lanes]:
     """Eight partial sums of e and eight of e r."""
     return (e[0] + e[1]) + (e[2] + e[3]), (e[0] * r[0] + e[1] * r[1]) + (e[2] * r[2] + e[3] * r[3])
 
 
-@compiled_leaf
+@leaf
 def _rescale_sums(top: float, t: int, sums: SweepSums) -> None:
     """Replace the lower bound of log Z_t by a larger one, ``top``, and rescale the sums that were taken with it."""
     factor = math.exp(sums.bound[t] - top)
@@ -146,7 +146,7 @@ def _rescale_sums(top: float, t: int, sums: SweepSums) -> None:
     store(sums.weighted, t * WIDTH, load(sums.weighted, t * WIDTH) * factor)
 
 
-@compiled_leaf
+@leaf
 def _add_strip(w: Strip, r: Strip, t: int, sums: SweepSums) -> None:
     """Add the weights exp(w) of a strip, and the weights times the residuals r, to the sums at observation t.
 
@@ -160,7 +160,7 @@ def _add_strip(w: Strip, r: Strip, t: int, sums: SweepSums) -> None:
     store(sums.weighted, t * WIDTH, load(sums.weighted, t * WIDTH) + weighted)
 
 
-@compiled_leaf
+@leaf
 def _sweep_member(
     rule: WeightRule, state: UnitState, member: int, begin: int, end: int, sums: SweepSums, until: int
 ) -> int:
@@ -220,7 +220,7 @@ def sweep_units(
                 log_weights[first + i] = state.log_weight[member, i]
 
 
-@compiled_leaf
+@leaf
 def _add_weights(total: Strip, w: Strip, top: float, inverse_mass: float) -> Strip:
     """total + exp(w - top) * inverse_mass."""
     e = _exp_strip(w, top)
@@ -232,7 +232,7 @@ def _add_weights(total: Strip, w: Strip, top: float, inverse_mass: float) -> Str
     )
 
 
-@compiled_leaf
+@leaf
 def _mean_member(
     rule: WeightRule, state: UnitState, member: int, begin: int, end: int, top: Floats, inverse_mass: Floats
 ) -> None:

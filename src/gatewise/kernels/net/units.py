@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from numba.extending import overload
 
 from gatewise.arrays import Floats
+from gatewise.kernels.inner_code import INNER
 from gatewise.kernels.net.explicit import (
     explicit_locate,
     explicit_prepare,
@@ -69,9 +70,12 @@ def residuals(tables: Tables, work: Any, member: int, start: int, stop: int, out
     KINDS[type(tables)].residuals(tables, work, member, start, stop, out)
 
 
+INLINED: Any = {**INNER, "forceinline": True}
+
+
 # In compiled code the type of the tables decides when the caller is compiled. The parameters must have the same names
 # as above, because numba compares them.
-@overload(make_work, strict=False)
+@overload(make_work, jit_options=INLINED, strict=False)
 def _make_work(tables: Any) -> Any:
     chosen = KINDS[tables.instance_class].make_work
 
@@ -81,7 +85,7 @@ def _make_work(tables: Any) -> Any:
     return call
 
 
-@overload(locate, strict=False)
+@overload(locate, jit_options=INLINED, strict=False)
 def _locate(tables: Any, unit: Any, member: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class].locate
 
@@ -91,7 +95,7 @@ def _locate(tables: Any, unit: Any, member: Any) -> Any:  # noqa: ARG001
     return call
 
 
-@overload(prepare, strict=False)
+@overload(prepare, jit_options=INLINED, strict=False)
 def _prepare(tables: Any, work: Any, unit: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class].prepare
 
@@ -101,7 +105,7 @@ def _prepare(tables: Any, work: Any, unit: Any) -> Any:  # noqa: ARG001
     return call
 
 
-@overload(residuals, strict=False)
+@overload(residuals, jit_options=INLINED, strict=False)
 def _residuals(tables: Any, work: Any, member: Any, start: Any, stop: Any, out: Any) -> Any:  # noqa: ARG001
     chosen = KINDS[tables.instance_class].residuals
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Indices
-from gatewise.kernels.compiled import compiled_fma
+from gatewise.kernels.compiled import compiled_fma, inner_fma
 from gatewise.kernels.path.packed_rows import GatePoint, mix, PackedRows
 from gatewise.kernels.path.preconditioner import Preconditioner
 from gatewise.kernels.path.truncated_newton import minimise, NewtonState, PLACE, RADIUS, Setting
@@ -89,7 +89,7 @@ def mixtures(rows: PackedRows, offset: Floats, path: Floats, ks: Indices, point:
                     _sparse_mixtures(rows, point.gates, tile, ks[number], out[place, number + 1])
 
 
-@compiled_fma
+@inner_fma
 def _sparse_mixtures(rows: PackedRows, gates: Floats, tile: int, k: int, out: Floats) -> None:
     """The mixtures of the k experts of largest weight; of equal weights the first expert's comes first."""
     for i in range(TILE):

@@ -19,7 +19,7 @@ from math import log
 from typing import NamedTuple
 
 from gatewise.arrays import Booleans, Floats
-from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
+from gatewise.kernels.compiled import inner_fma, leaf, sum_leaf
 from gatewise.kernels.path.products import add_product
 from gatewise.kernels.simd.elementary import exp_fine
 from gatewise.kernels.simd.lanes import fill, larger, load, store, WIDTH
@@ -67,7 +67,7 @@ class GatePoint(NamedTuple):
     sums: Floats
 
 
-@compiled_fma
+@inner_fma
 def mix(rows: PackedRows, offset: Floats, x: Floats, point: GatePoint) -> None:
     """Weights, tilts and mixture at x: theta (M, width) padded as the lines are, then b (q,)."""
     n_experts, p, width = rows.n_experts, rows.n_features, rows.width
@@ -78,7 +78,7 @@ def mix(rows: PackedRows, offset: Floats, x: Floats, point: GatePoint) -> None:
             _add_linear(rows.linear, rows.n_linear, tile, x, n_experts * width, point.mixture, tile * TILE)
 
 
-@compiled_leaf
+@leaf
 def _softmax_tile(
     scores: Floats, offset: Floats, experts: Floats, tile: int, gates: Floats, tilts: Floats, mixture: Floats
 ) -> None:
@@ -102,7 +102,7 @@ def _softmax_tile(
             store(tilts, first + m * TILE, g * (load(experts, first + m * TILE) - mean))
 
 
-@compiled_leaf
+@leaf
 def _add_linear(linear: Floats, q: int, tile: int, x: Floats, start: int, out: Floats, place: int) -> None:
     """out[place + i] += sum_j x[start + j] linear[tile, j, i]."""
     for column in range(0, TILE, WIDTH):
@@ -112,7 +112,7 @@ def _add_linear(linear: Floats, q: int, tile: int, x: Floats, start: int, out: F
         store(out, place + column, total)
 
 
-@compiled_fma
+@inner_fma
 def row_losses(kind: int, rows: PackedRows, point: GatePoint) -> float:
     """The sum of weight_i phi_i at the mixture; fills slope and curvature.
 
@@ -133,7 +133,7 @@ def row_losses(kind: int, rows: PackedRows, point: GatePoint) -> float:
     return value
 
 
-@compiled_sum
+@sum_leaf
 def penalty_of(x: Floats, n_scores: int, penalty: float, linear_penalty: float) -> float:
     """penalty |theta|^2 / 2 + linear_penalty |b|^2 / 2, with theta the first ``n_scores`` entries."""
     scores, linear = 0.0, 0.0
@@ -144,7 +144,7 @@ def penalty_of(x: Floats, n_scores: int, penalty: float, linear_penalty: float) 
     return 0.5 * (penalty * scores + linear_penalty * linear)
 
 
-@compiled_fma
+@inner_fma
 def gradient(
     rows: PackedRows, point: GatePoint, x: Floats, penalty: float, linear_penalty: float, out: Floats
 ) -> None:
@@ -157,7 +157,7 @@ def gradient(
     _finish(point.sums, rows.n_linear, out)
 
 
-@compiled_fma
+@inner_fma
 def hessian_product(
     rows: PackedRows, point: GatePoint, v: Floats, penalty: float, linear_penalty: float, out: Floats
 ) -> None:
@@ -176,7 +176,7 @@ def hessian_product(
     _finish(point.sums, rows.n_linear, out)
 
 
-@compiled_leaf
+@leaf
 def _slope_pulls(tilts: Floats, n_experts: int, slope: Floats, tile: int, pulls: Floats, pull: Floats) -> None:
     """pulls[m] = slope tilts[m] and pull = slope."""
     for column in range(0, TILE, WIDTH):
@@ -186,7 +186,7 @@ def _slope_pulls(tilts: Floats, n_experts: int, slope: Floats, tile: int, pulls:
             store(pulls, m * TILE + column, s * load(tilts, (tile * n_experts + m) * TILE + column))
 
 
-@compiled_leaf
+@leaf
 def _curved_pulls(point: GatePoint, n_experts: int, tile: int) -> None:
     """The pulls of a product with the Hessian, from the changes of the scores and, in pull, of the linear part."""
     gates, tilts, slope, curvature = point.gates, point.tilts, point.slope, point.curvature
@@ -207,7 +207,7 @@ def _curved_pulls(point: GatePoint, n_experts: int, tile: int) -> None:
             store(pulls, m * TILE + column, push - bent * load(gates, first + m * TILE))
 
 
-@compiled_leaf
+@leaf
 def _begin(sums: Floats, x: Floats, q: int, penalty: float, linear_penalty: float, out: Floats) -> None:
     """Start with the derivatives of the penalties."""
     for k in range(x.size - q):
@@ -218,7 +218,7 @@ def _begin(sums: Floats, x: Floats, q: int, penalty: float, linear_penalty: floa
         sums[j] = 0.0
 
 
-@compiled_leaf
+@leaf
 def _pull_back(rows: PackedRows, tile: int, pulls: Floats, pull: Floats, sums: Floats, out: Floats) -> None:
     """Add the pulls of a tile to the derivatives: pulls . lines to those in theta, linear . pull to the sums."""
     width, q = rows.width, rows.n_linear
@@ -230,7 +230,7 @@ def _pull_back(rows: PackedRows, tile: int, pulls: Floats, pull: Floats, sums: F
         store(sums, j * WIDTH, total)
 
 
-@compiled_leaf
+@leaf
 def _finish(sums: Floats, q: int, out: Floats) -> None:
     for j in range(q):
         total = 0.0

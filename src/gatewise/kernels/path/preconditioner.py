@@ -13,7 +13,7 @@ from math import copysign, sqrt
 from typing import NamedTuple
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
+from gatewise.kernels.compiled import inner_fma, leaf, sum_leaf
 from gatewise.kernels.path.packed_rows import GatePoint, PackedRows
 from gatewise.kernels.path.products import add_product
 from gatewise.kernels.simd.lanes import WIDTH
@@ -45,7 +45,7 @@ class Preconditioner(NamedTuple):
     mirror: Floats
 
 
-@compiled_fma
+@inner_fma
 def prepare_scores(pre: Preconditioner, rows: PackedRows, point: GatePoint, penalty: float) -> None:
     """The factors of the scores' blocks at ``point``."""
     M, width = rows.n_experts, rows.width
@@ -60,7 +60,7 @@ def prepare_scores(pre: Preconditioner, rows: PackedRows, point: GatePoint, pena
     _factorise(pre.sizes, pre.diagonal, pre.beside, penalty, pre.multiplier, pre.pivot)
 
 
-@compiled_fma
+@inner_fma
 def prepare_linear(pre: Preconditioner, rows: PackedRows, point: GatePoint, penalty: float) -> None:
     """The Cholesky factor of the linear part's block; pivots are at least the penalty, as they are in theory."""
     if rows.n_linear > 0:
@@ -68,7 +68,7 @@ def prepare_linear(pre: Preconditioner, rows: PackedRows, point: GatePoint, pena
         _cholesky(pre.gram, stride, rows.n_linear, penalty, pre.triangle)
 
 
-@compiled_fma
+@inner_fma
 def precondition(pre: Preconditioner, rows: PackedRows, r: Floats, out: Floats) -> None:
     """out = P^-1 r, both in the layout of a parameter."""
     M, width, q = rows.n_experts, rows.width, rows.n_linear
@@ -80,7 +80,7 @@ def precondition(pre: Preconditioner, rows: PackedRows, r: Floats, out: Floats) 
     _solve_triangle(pre.triangle, q, M * width, out)
 
 
-@compiled_fma
+@inner_fma
 def _gram(values: Floats, count: int, curvature: Floats, heavy: Floats, crossed: Floats, out: Floats) -> int:
     """out[j, k] = sum_i c_i values_ij values_ik over the rows of positive curvature c; values (T, count, 64).
 
@@ -109,7 +109,7 @@ def _gram(values: Floats, count: int, curvature: Floats, heavy: Floats, crossed:
     return width
 
 
-@compiled_sum
+@sum_leaf
 def _column_sizes(lines: Floats, curvature: Floats, out: Floats) -> None:
     """d_j = sum_i c_i lines_ij^2 / sum_i c_i over the rows of positive curvature."""
     for j in range(out.size):
@@ -125,7 +125,7 @@ def _column_sizes(lines: Floats, curvature: Floats, out: Floats) -> None:
         out[j] *= share
 
 
-@compiled_sum
+@sum_leaf
 def _tridiagonal(
     matrix: Floats, stride: int, size: int, rotation: Floats, diagonal: Floats, beside: Floats, mirror: Floats
 ) -> None:
@@ -156,7 +156,7 @@ def _tridiagonal(
         diagonal[k] = matrix[k * stride + k]
 
 
-@compiled_sum
+@sum_leaf
 def _reflect(
     matrix: Floats, stride: int, size: int, rotation: Floats, first: int, mirror: Floats, factor: float
 ) -> None:
@@ -187,7 +187,7 @@ def _reflect(
             rotation[i * size + j] -= total * mirror[j]
 
 
-@compiled_leaf
+@leaf
 def _factorise(
     sizes: Floats, diagonal: Floats, beside: Floats, penalty: float, multiplier: Floats, pivot: Floats
 ) -> None:
@@ -202,7 +202,7 @@ def _factorise(
             multiplier[m * width + j] = sizes[j] * beside[m] / pivot[m * width + j]
 
 
-@compiled_leaf
+@leaf
 def _solve_blocks(multiplier: Floats, pivot: Floats, M: int, width: int, x: Floats) -> None:
     """x (M, width) becomes the solution of L D L' for the right-hand side x, in every column."""
     for k in range(width, M * width):
@@ -214,7 +214,7 @@ def _solve_blocks(multiplier: Floats, pivot: Floats, M: int, width: int, x: Floa
             x[k] = x[k] / pivot[k] - multiplier[k] * x[k + width]
 
 
-@compiled_sum
+@sum_leaf
 def _cholesky(matrix: Floats, stride: int, size: int, penalty: float, out: Floats) -> None:
     """The lower triangle of matrix + penalty I = L L'; the rows of ``matrix`` are ``stride`` apart."""
     for i in range(size):
@@ -225,7 +225,7 @@ def _cholesky(matrix: Floats, stride: int, size: int, penalty: float, out: Float
             out[i * size + j] = sqrt(max(total + penalty, penalty)) if i == j else total / out[j * size + j]
 
 
-@compiled_sum
+@sum_leaf
 def _solve_triangle(triangle: Floats, size: int, first: int, x: Floats) -> None:
     """The entries of x from ``first`` on become the solution of L L' for themselves as the right-hand side."""
     for i in range(size):

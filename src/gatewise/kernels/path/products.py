@@ -1,11 +1,11 @@
 """Small matrix products, with their sums always in the same order: the results depend on no library and no thread."""
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled_fma, compiled_leaf
+from gatewise.kernels.compiled import inner_fma, leaf
 from gatewise.kernels.simd.lanes import fill, load, store, WIDTH
 
 
-@compiled_fma
+@inner_fma
 def add_product(
     left: Floats,
     stride: int,
@@ -30,7 +30,7 @@ def add_product(
             _one_row(left, m * stride, right, at + w, depth, width, out, m * width + w, add)
 
 
-@compiled_leaf
+@leaf
 def _four_rows(
     left: Floats,
     start: int,
@@ -56,7 +56,7 @@ def _four_rows(
     _put(out, place + 3 * width, d, add)
 
 
-@compiled_leaf
+@leaf
 def _one_row(
     left: Floats, start: int, right: Floats, at: int, depth: int, width: int, out: Floats, place: int, add: bool
 ) -> None:
@@ -74,7 +74,7 @@ def _one_row(
     _put(out, place, (a + b) + (c + d), add)
 
 
-@compiled_leaf
+@leaf
 def _put(out: Floats, place: int, x: Floats, add: bool) -> None:
     if add:
         store(out, place, load(out, place) + x)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled_fma, compiled_leaf, compiled_sum
+from gatewise.kernels.compiled import inner_fma, leaf, sum_leaf
 from gatewise.kernels.path.packed_rows import (
     FOREIGN,
     GatePoint,
@@ -69,7 +69,7 @@ class NewtonState(NamedTuple):
     product: Floats
 
 
-@compiled_fma
+@inner_fma
 def minimise(rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState) -> bool:
     """Run until the minimum is reached, True, or until the caller has to judge the mixture, False.
 
@@ -100,7 +100,7 @@ def minimise(rows: PackedRows, setting: Setting, point: GatePoint, pre: Precondi
         _try_step(state)
 
 
-@compiled_leaf
+@leaf
 def _move(value: float, state: NewtonState, tolerance: float) -> bool:
     """Take the step to the trial if the objective falls enough; else shorten it and return True.
 
@@ -131,7 +131,7 @@ def _move(value: float, state: NewtonState, tolerance: float) -> bool:
     return False
 
 
-@compiled_leaf
+@leaf
 def _update_radius(change: float, numbers: Floats) -> None:
     """The trust region shrinks where the model was wrong, and grows where it was right up to the edge."""
     ratio = -change / numbers[PREDICTED]
@@ -143,7 +143,7 @@ def _update_radius(change: float, numbers: Floats) -> None:
         numbers[RADIUS] *= 2.0
 
 
-@compiled_leaf
+@leaf
 def _try_step(state: NewtonState) -> None:
     """Put the whole step into the trial."""
     state.numbers[STEPS] += 1.0
@@ -153,7 +153,7 @@ def _try_step(state: NewtonState) -> None:
         state.trial[k] = state.x[k] + state.step[k]
 
 
-@compiled_fma
+@inner_fma
 def _conjugate_gradients(
     rows: PackedRows, setting: Setting, point: GatePoint, pre: Preconditioner, state: NewtonState
 ) -> bool:
@@ -200,14 +200,14 @@ def _conjugate_gradients(
     return True
 
 
-@compiled_leaf
+@leaf
 def _advance(state: NewtonState, length: float) -> None:
     for k in range(state.x.size):
         state.step[k] += length * state.direction[k]
         state.residual[k] -= length * state.product[k]
 
 
-@compiled_sum
+@sum_leaf
 def _dot(a: Floats, b: Floats) -> float:
     total = 0.0
     for k in range(a.size):

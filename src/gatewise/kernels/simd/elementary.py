@@ -1,6 +1,6 @@
 """exp and log of eight numbers at a time, to nearly double precision."""
 
-from gatewise.kernels.compiled import compiled_leaf
+from gatewise.kernels.compiled import leaf
 from gatewise.kernels.simd.exponential import exp_near_zero, LN2_HIGH, LN2_LOW, LOG2_E
 from gatewise.kernels.simd.lanes import exponent, fill, Lanes, larger, mantissa, ROUND, smaller, times_power
 
@@ -12,7 +12,7 @@ Q2, Q3, Q4, Q5 = 0.4999999999995507, 0.16666666666662583, 0.041666666786337556, 
 Q6, Q7, Q8, Q9 = 0.001388883909064138, 0.00019841224581544105, 2.4867883453521802e-05, 2.761757684835413e-06
 
 
-@compiled_leaf
+@leaf
 def exp_lanes(x: Lanes) -> Lanes:
     """exp(x) for |x| <= 600, relative error 8e-14 + 1e-16 |x|; exp(-600) or exp(600) beyond, exp(-600) of a NaN.
 
@@ -33,7 +33,7 @@ def exp_lanes(x: Lanes) -> Lanes:
     return times_power(p, shifted)
 
 
-@compiled_leaf
+@leaf
 def exp_fine(x: Lanes) -> Lanes:
     """exp(x) for x <= 0 to a unit in the last place, exp(-600) below -600, NaN of a NaN.
 
@@ -51,7 +51,7 @@ A0, A1, A2, A3 = 0.6666666666666669, 0.39999999999903496, 0.2857142862419362, 0.
 A4, A5, A6 = 0.18182866286536525, 0.15332500889134543, 0.14606625797625092
 
 
-@compiled_leaf
+@leaf
 def log_lanes(x: Lanes) -> Lanes:
     """log(x) of a normal x > 0, absolute error below 4e-16 max(1, |log x|).
 

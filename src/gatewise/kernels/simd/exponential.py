@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from gatewise.kernels.compiled import compiled_fma, compiled_leaf
+from gatewise.kernels.compiled import leaf
 from gatewise.kernels.simd.lanes import ROUND
 
 LOG2_E = 1.4426950408889634
@@ -55,7 +55,7 @@ _bits: Any = intrinsic(_bits_of)
 _number: Any = intrinsic(_number_of)
 
 
-@compiled_leaf
+@leaf
 def exp_near_zero(r: Any) -> Any:
     """exp(r) for |r| <= log(2) / 2, of one number or of lanes."""
     p = P11 * r + P10
@@ -71,7 +71,7 @@ def exp_near_zero(r: Any) -> Any:
     return p * r + 1.0
 
 
-@compiled_fma
+@leaf
 def exp_nonpositive(x: float) -> float:
     """exp(x) for x <= 0 to one unit in the last place; 0 below -708. A NaN gives a NaN."""
     y = max(x, SMALLEST)

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from gatewise.arrays import Floats
-from gatewise.kernels.compiled import compiled, compiled_leaf
+from gatewise.kernels.compiled import inner, leaf
 from gatewise.kernels.simd.lanes import Lanes, load, store, WIDTH
 
 Strip = tuple[Lanes, Lanes, Lanes, Lanes]
@@ -31,7 +31,7 @@ def aligned(*shapes: tuple[int, ...]) -> list[Floats]:
     return [room[first + at :][: prod(shape)].reshape(shape) for at, shape in zip(starts, shapes, strict=False)]
 
 
-@compiled
+@inner
 def aligned_rows(n_rows: int, n_columns: int) -> Floats:
     """An array (n_rows, n_columns), not filled, that starts at a cache line; for compiled code."""
     room = np.empty(n_rows * n_columns + WIDTH)
@@ -39,13 +39,13 @@ def aligned_rows(n_rows: int, n_columns: int) -> Floats:
     return room[start : start + n_rows * n_columns].reshape(n_rows, n_columns)
 
 
-@compiled_leaf
+@leaf
 def load_strip(array: Floats, at: int) -> Strip:
     """The 32 neighbours of a contiguous array from place ``at`` on."""
     return load(array, at), load(array, at + WIDTH), load(array, at + 2 * WIDTH), load(array, at + 3 * WIDTH)
 
 
-@compiled_leaf
+@leaf
 def store_strip(array: Floats, at: int, x: Strip) -> None:
     """Write 32 neighbours of a contiguous array from place ``at`` on."""
     store(array, at, x[0])

@@ -34,7 +34,7 @@ code{background:var(--chip);padding:0 .25rem;border-radius:3px}.tokens{line-heig
 """
 READING = (
     "Small numbers beside an estimate are the ends of its 95 % interval, with documents as units. Losses are in nats "
-    "a token. p-values are adjusted for all layers, or all experts of all layers, that a question was asked of. "
+    "a token. p-values are adjusted for all layers, or all experts of all layers, that were asked about together. "
     "Random routers are linear routers with random weights on the same hidden states and with the same loads: bits "
     "beyond them are those beyond their mean, and p says how many single ones tell as much."
 )
