@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gatewise.router.verdict import describe, region_table
+from gatewise.router.verdict import describe, MOST_DESCRIBED, region_table
 
 
 def test_words_name_the_region():
@@ -31,3 +31,14 @@ def test_a_leader_that_loses_is_told():
     table = region_table(["a", "b"], weights, losses, np.arange(60.0)[:, None], ["t"])
     assert [row.wins for row in table] == ["no", "yes"]
     assert "wins there" in str(table)
+
+
+def test_of_many_columns_the_tree_sees_those_that_tell_leaders_apart():
+    rng = np.random.default_rng(5)
+    columns = rng.normal(size=(400, MOST_DESCRIBED + 60))
+    leader = (columns[:, 230] > 0.3).astype(np.intp)
+    names = [f"x{j}" for j in range(columns.shape[1])]
+    words, fidelity = describe(leader, columns, names, 2)
+    assert fidelity == 1.0
+    assert [word.split()[0] for word in words] == ["x230", "x230"]
+    np.testing.assert_array_equal(describe(leader, columns[:, 230:], names[230:], 2)[0], words)

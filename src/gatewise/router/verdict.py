@@ -19,6 +19,7 @@ ALPHA = 0.05  # level of the test behind "gating pays"
 LEAST_SHARE = 0.01  # gates that have less together are left out of predictions
 OVERLAP = sqrt(2.0)  # how much larger the standard error is than that of independent rows, as rows share their fits
 DEPTH = 3  # of the tree that describes regions
+MOST_DESCRIBED = 200  # columns that the tree looks at: beyond that, those that tell the leaders apart best
 SPREAD_OF_FITS = 1.5  # the same for a gain, which also differs from one fit to another
 
 
@@ -246,7 +247,7 @@ def describe(
     """The region of every expert in words, and the fraction of rows whose leading expert they get right.
 
     The words are the leaves of a decision tree from columns (n, p) to the leading expert of each row, ``leader``
-    (n,).
+    (n,); of more than MOST_DESCRIBED columns the tree sees those whose means differ most between leaders.
 
     >>> x = np.linspace(0, 1, 100)[:, None]
     >>> describe((x[:, 0] > 0.5).astype(int), x, ["age"], 2)
@@ -260,6 +261,9 @@ def describe(
         most = int(np.bincount(leader).argmax())
         words[most] = "everywhere" if len(present) == 1 else "no column tells where"
         return words, float((leader == most).mean())
+    if columns.shape[1] > MOST_DESCRIBED:
+        kept = _telling(leader, columns)
+        columns, names = columns[:, kept], [names[j] for j in kept]
     least = max(1, len(leader) // 100)
     tree = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=least, random_state=0).fit(columns, leader)
     leaves: dict[int, list[tuple[int, str]]] = {int(m): [] for m in present}
@@ -269,6 +273,16 @@ def describe(
         parts = [text for _, text in sorted(leaves[int(m)], reverse=True)]
         words[m] = " or ".join(parts[:2]) + (" or ..." if len(parts) > 2 else "") if parts else "scattered rows"
     return words, float(tree.score(columns, leader))
+
+
+def _telling(leader: NDArray[np.intp], columns: Floats) -> NDArray[np.intp]:
+    """The MOST_DESCRIBED columns of (n, p) whose means differ most between the leaders (n,), in standard errors."""
+    counts = np.bincount(leader)
+    sums = np.stack([columns[leader == m].sum(axis=0) for m in np.flatnonzero(counts)])
+    means = columns.mean(axis=0)
+    apart = counts[counts > 0] @ (sums / counts[counts > 0][:, None] - means) ** 2
+    variance = np.maximum(columns.var(axis=0), np.finfo(float).tiny)
+    return np.sort(np.argsort(-apart / variance, kind="stable")[:MOST_DESCRIBED])
 
 
 def _leaves(tree: object, names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
