@@ -51,6 +51,8 @@ LIMITS = (
     "Only the classes that were given are asked about: an expert may know something that none of them names.",
     "Random routers share the hidden states of the trained model. Training shapes these states for the router that "
     "is there: a router that never learned can carry more than random ones, too. 'Learned' is said of both together.",
+    "Random routers are plain linear ones of the same loads: where a model's router chooses among groups of experts, "
+    "part of what exceeds them may come from the groups.",
     "An expert is taken away alone, and a substitute takes one expert's place: two experts that are each redundant "
     "may not both be.",
     "All figures are of the documents that were given, and hold for documents of their kind.",
