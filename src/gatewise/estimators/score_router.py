@@ -32,10 +32,10 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     """Learns from queries, scores and costs which model to call, and whether that pays.
 
     The loss is linear in the gate: z = g(x) . (score - price cost). The candidates are every single model, the best
-    per category, ridge and kernel regressions of centred scores, trees, nearest neighbours, their mean and their
-    stack, each as the gate that picks the best model by its forecasts; they are aggregated by exponential weights
-    with a learned rate, on a grid of prices. Their regret is of order sqrt(log S / n), not log(S) / n as for a
-    density.
+    per category, ridge and kernel regressions of centred scores, logistic models, a tree, extremely randomised and
+    boosted trees, nearest neighbours, their mean and their stack, each as the gate that picks the best model by its
+    forecasts; they are aggregated by exponential weights with a learned rate, on a grid of prices. Their regret is of
+    order sqrt(log S / n), not log(S) / n as for a density.
 
     Parameters
     ----------
