@@ -179,6 +179,17 @@ def cell(n_experts: int, correlation: float, made: list[dict[str, float]]) -> di
     return {"M": n_experts, "correlation": correlation, "draws": len(made), "levels": shares, "tested": tested}
 
 
+def table(filed: dict[str, Any]) -> str:
+    """The levels in percent as markdown: for every number of experts those of the three correlations."""
+    lines = ["| test | M = 2 | M = 8 | M = 64 | draws |", "|---|---|---|---|---|"]
+    for cells in filed.values():
+        for key in cells[0]["levels"]:
+            found = [[one["levels"][key] for one in cells if one["M"] == m] for m in EXPERTS]
+            said = ["-" if None in part else ", ".join(f"{100 * share:.1f}" for share in part) for part in found]
+            lines.append(f"| {key} | {' | '.join(said)} | {cells[0]['draws']:,} |")
+    return "\n".join(lines)
+
+
 def main(
     test: Annotated[
         list[str] | None, typer.Option(help=f"Which of {', '.join(TESTS)}; all if none is given.")
@@ -186,9 +197,15 @@ def main(
     draws: Annotated[int, typer.Option(min=1, help="Draws a cell.")] = 2000,
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Annotated[Path, typer.Option(help="The file.")] = FILE,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print what the file has as a table, and draw nothing.")
+    ] = False,
 ) -> None:
     """The levels of the tests, cell by cell; they are filed in benchmarks/results/xray_levels.json."""
     filed = json.loads(out.read_text()) if out.exists() else {}
+    if show:
+        print(table(filed))
+        return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         for name in test or TESTS:
             filed[name] = []

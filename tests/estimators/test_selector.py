@@ -332,3 +332,20 @@ def test_polars_frames_give_what_arrays_give():
     plain = gw.GateSelector(POOL, random_state=0).fit(X, Y)
     np.testing.assert_allclose(named.weights_, plain.weights_, rtol=1e-9)
     np.testing.assert_allclose(named.predict(frame), plain.predict(X), rtol=1e-9)
+
+
+def test_a_diverging_candidate_changes_nothing():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = X @ [1.0, -2.0] + 0.3 * rng.normal(size=300)
+
+    def wild(rows):
+        return np.where(rows[:, 0] > 2.0, 1e6, 1e9 * rows[:, 1])
+
+    good = [("line", LinearRegression()), ("mean", DummyRegressor())]
+    new = rng.normal(size=(500, 2))
+    errors = [
+        np.mean((gw.GateSelector(pool, random_state=0).fit(X, y).predict(new) - new @ [1.0, -2.0]) ** 2)
+        for pool in (good, [*good, ("wild", wild)])
+    ]
+    assert abs(errors[1] - errors[0]) < 0.02 * 0.3**2

@@ -17,7 +17,7 @@ def xray(
     model_folder: Annotated[Path, typer.Argument(help="A local folder of a transformers model; nothing is fetched.")],
     text: Annotated[list[Path], typer.Option(help="Text files or folders of them; each file is a document.")],
     more: Annotated[
-        list[Path] | None, typer.Argument(metavar="", help="Further text files, as in --text *.txt.", hidden=True)
+        list[Path] | None, typer.Argument(metavar="FILE", help="Further text files, as in --text *.txt.", hidden=True)
     ] = None,
     out: Annotated[Path, typer.Option(help="The page.")] = Path("xray.html"),
     keep: Annotated[

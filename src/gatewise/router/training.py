@@ -24,7 +24,7 @@ from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
-FITTED_RATE = 0.1  # the power of the likelihood where experts are fitted on folds
+FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
@@ -148,7 +148,7 @@ def _prepare(
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
     view = RowView(guard, maps, distinct, held_out.F.shape[1])
-    rate = task.settings.rate or (FITTED_RATE if task.splits else 1.0)  # experts that are given never saw the rows
+    rate = task.settings.rate or (FITTED_RATE if task.splits else GIVEN_RATE)
     return RouterSample(rows, held_out, loss, task.sample_weight, rate), view
 
 

@@ -131,7 +131,9 @@ def test_groups_of_experts_keep_one_size(tmp_path):
 
 
 def test_the_page_has_every_expert_and_a_verdict(seen, tmp_path):
-    seen.gate_regret(0)
+    for layer in range(2):
+        seen.gate_regret(layer)  # answers about one layer stay when another one is asked about
+    assert [one.layer for one in seen.trace.findings["gate regret"]] == [0, 1]
     seen.specialization()
     seen.alignment(1)
     seen.trace.coactivation()
@@ -194,5 +196,7 @@ def test_the_command_writes_a_page(gatewise, tmp_path):
     few = gatewise("xray", folder, "--text", files / "0.txt", "--out", "y.html")
     assert few[0] == 2
     assert "--text must name at least 20 files" in few[2]
+    missing = gatewise("xray", folder, "--text", "nothing.txt", "--out", "y.html")
+    assert "nothing.txt does not" in missing[2]
     empty = gatewise("xray", files, "--text", files, "--out", "y.html")
     assert "config.json" in empty[2]

@@ -2,7 +2,7 @@
 
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Any, overload
+from typing import Any, overload, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +39,8 @@ from gatewise.nn.xray.redundancy import (
 from gatewise.nn.xray.token_batches import as_tokens
 from gatewise.nn.xray.trace import Trace
 from gatewise.nn.xray.tracing import MEMORY, traced
+
+Found = TypeVar("Found", Ablation, Substitute, GateRegret)
 
 
 class Xray:
@@ -133,8 +135,7 @@ class Xray:
                 used = (traced_layer.indices == m).any(axis=1)
                 found.append(Ablation(number, m, mode, *risen(self.trace.loss, after, used, self.trace.units)))
                 self._ablated[number, m, mode] = after
-        self.trace.findings["ablation"] = adjusted_ablations(found)
-        return adjusted_ablations(found)
+        return self._kept_findings("ablation", adjusted_ablations(found))
 
     def redundancy(self, layer: int | None = None, margin: float = 0.01, seed: int = 0) -> tuple[Substitute, ...]:
         """Is every expert served by another one to within ``margin`` nats a token? A test of equivalence.
@@ -153,8 +154,7 @@ class Xray:
             substitutes, rise = chosen_substitutes(one, rises, near, first[scored[first]])
             rows = second[scored[second]]
             found += tested_substitutes(number, one.at(rows), substitutes, rise[rows], trace.units[rows], margin)
-        self.trace.findings["redundancy"] = adjusted_substitutes(found)
-        return adjusted_substitutes(found)
+        return self._kept_findings("redundancy", adjusted_substitutes(found))
 
     def gate_regret(self, layer: int | None = None, seed: int = 0) -> tuple[GateRegret, ...]:
         """What a better linear router would gain in a layer: fitted on half of the documents, judged on the others.
@@ -170,8 +170,7 @@ class Xray:
             hidden, units = one.hidden[rows].astype(np.float64), self.trace.units[rows]
             rng = np.random.default_rng(seed)
             found.append(measured_regret(number, hidden, rises, others, units, rng))
-        self.trace.findings["gate regret"] = adjusted_regrets(found)
-        return adjusted_regrets(found)
+        return self._kept_findings("gate regret", adjusted_regrets(found))
 
     @overload
     def specialization(self, layer: int, seed: int = 0) -> Specialization: ...
@@ -186,7 +185,7 @@ class Xray:
         """
         numbers, given = self._numbers(layer), self._losses_alone(layer)
         found = tested_specializations(*given, self.trace.units[self.trace.scored], seed)
-        self.trace.findings["specialization"] = dict(zip(numbers, found, strict=True))
+        self.trace.findings.setdefault("specialization", {}).update(zip(numbers, found, strict=True))
         return found if layer is None else found[0]
 
     @overload
@@ -202,7 +201,7 @@ class Xray:
         """
         numbers, given = self._numbers(layer), self._losses_alone(layer)
         found = tested_alignments(*given, self.trace.units[self.trace.scored], seed)
-        self.trace.findings["alignment"] = dict(zip(numbers, found, strict=True))
+        self.trace.findings.setdefault("alignment", {}).update(zip(numbers, found, strict=True))
         return found if layer is None else found[0]
 
     def _losses_alone(self, layer: int | None) -> tuple[list[LayerTrace], list[Floats]]:
@@ -253,6 +252,13 @@ class Xray:
         changes = [replaced(table, slot) for slot in range(active) for table in tables]
         before, after = forced_losses(self._probed, self.trace.tokens, call, changes)
         return (after - before[:, None]).reshape(len(before), active, len(tables))
+
+    def _kept_findings(self, question: str, found: tuple[Found, ...]) -> tuple[Found, ...]:
+        """Keep answers for the page, beside earlier ones about other layers and experts."""
+        every = (*self.trace.findings.get(question, ()), *found)
+        merged = {(one.layer, getattr(one, "expert", None)): one for one in every}
+        self.trace.findings[question] = tuple(merged.values())
+        return found
 
     def _numbers(self, layer: int | None) -> range:
         if layer is None:

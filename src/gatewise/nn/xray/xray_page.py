@@ -34,7 +34,7 @@ code{background:var(--chip);padding:0 .25rem;border-radius:3px}.tokens{line-heig
 """
 READING = (
     "Small numbers beside an estimate are the ends of its 95 % interval, with documents as units. Losses are in nats "
-    "a token. p-values are adjusted for all layers, or all experts of all layers, that a question was asked of. "
+    "a token. p-values are adjusted for all layers, or all experts of all layers, that were asked about together. "
     "Random routers are linear routers with random weights on the same hidden states and with the same loads: bits "
     "beyond them are those beyond their mean, and p says how many single ones tell as much."
 )
@@ -51,6 +51,8 @@ LIMITS = (
     "Only the classes that were given are asked about: an expert may know something that none of them names.",
     "Random routers share the hidden states of the trained model. Training shapes these states for the router that "
     "is there: a router that never learned can carry more than random ones, too. 'Learned' is said of both together.",
+    "Random routers are plain linear ones of the same loads: where a model's router chooses among groups of experts, "
+    "part of what exceeds them may come from the groups.",
     "An expert is taken away alone, and a substitute takes one expert's place: two experts that are each redundant "
     "may not both be.",
     "All figures are of the documents that were given, and hold for documents of their kind.",
