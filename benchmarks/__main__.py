@@ -7,6 +7,7 @@ from benchmarks import (
     gate_weights,
     moe_layer,
     moe_regressor,
+    one_row,
     particles,
     profile_search,
     simplex_ls,
@@ -28,6 +29,7 @@ BENCHMARKS = (
     thinning,
     moe_layer,
     moe_regressor,
+    one_row,
 )
 
 if __name__ == "__main__":

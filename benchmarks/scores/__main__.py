@@ -29,8 +29,8 @@ N_SPLITS, N_NULLS, N_SAMPLES, N_PROMISES, N_STREAMS = 20, 200, 20, 100, 20
 PROMISED = 1000  # questions behind a promise, and fresh ones that it is held to
 HERE = Path(__file__).parent
 RESULT = HERE.parent / "results" / "scores.json"
-SOURCES = [
-    *sorted(Path(gatewise.scores.__file__).parent.glob("*.py")),
+SOURCES = [  # all that the figures depend on: route_regions.py is for display
+    *sorted(path for path in Path(gatewise.scores.__file__).parent.glob("*.py") if path.name != "route_regions.py"),
     *(HERE / name for name in ("answers.py", "rivals.py", "trials.py")),
 ]
 

@@ -4,6 +4,7 @@ Each error names the argument, what it was and what it must be.
 """
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import wraps
 from typing import Any, get_args, Literal, TypeAlias, TypeVar
 
@@ -241,3 +242,10 @@ def as_between(value: Any, name: str, low: float = 0.0, high: float = 1.0) -> fl
     if not low < number < high:
         raise ValueError(f"{name} must lie strictly between {low:g} and {high:g}, not {value!r}")
     return number
+
+
+class FieldsOnly:
+    """Base of frozen dataclasses with cached properties: a copy or a file of one holds its fields and no cache."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]

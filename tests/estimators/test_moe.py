@@ -208,6 +208,27 @@ class TestReadouts:
         distance = ((forecasts - (forecasts @ local.weights_)[:, None]) ** 2).mean(axis=0)
         assert local.selected_ is local.candidates_[distance.argmin()]
 
+    def test_small_members_are_left_out_everywhere(self, local, halves):
+        X = halves[0]
+        raw, used = local._router.mixing.shares, local.weights_
+        assert used.sum() == pytest.approx(1.0)
+        assert ((used > 0.0) == (raw >= 1e-3)).all()
+        assert 0 < (used > 0.0).sum() < len(raw)
+        np.testing.assert_allclose(used[used > 0.0] / raw[used > 0.0], 1.0 / raw[used > 0.0].sum())
+        np.testing.assert_allclose(local.candidate_forecasts(X[:20]) @ used, local.predict(X[:20]), rtol=1e-9)
+        assert sum(local.verdict_.weights.values()) == pytest.approx(1.0)
+        gates = sum(share for share, c in zip(used, local.candidates_, strict=True) if c.kind == "gate")
+        assert local.verdict_.share == pytest.approx(gates)
+
+    def test_one_row_is_predicted_as_among_others(self, local, halves):
+        X = halves[0]
+        whole = local.predict(X[:8])
+        np.testing.assert_allclose([local.predict(X[i : i + 1])[0] for i in range(8)], whole, rtol=1e-12)
+        np.testing.assert_array_equal(local.predict(X[:8].tolist()), whole)  # a list goes through all checks
+        for wrong in (X[:3, :1], np.full((1, X.shape[1]), np.inf), np.full((1, X.shape[1]), 1e200), X[:0]):
+            with pytest.raises(ValueError, match=r"features|infinity|must not exceed|minimum of 1"):
+                local.predict(wrong)
+
     def test_k_of_all_experts_is_refused_beyond_their_number(self, halves):
         with pytest.raises(ValueError, match="k must be a whole number from 1 to 2, not 3"):
             gw.MoERegressor(PAIR, k=3).fit(*halves[:2])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.gates.inputs import as_numbers, GateInputs, read_columns
+from gatewise.gates.inputs import as_numbers, GateInputs, plain_numbers, read_columns
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -27,6 +27,24 @@ def test_pandas_polars_and_arrays_of_objects_are_seen_alike():
     for other in seen[1:]:
         np.testing.assert_allclose(other.Z, seen[0].Z)
         np.testing.assert_allclose(other.inside, seen[0].inside)
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_a_table_of_numbers_is_encoded_at_once_as_column_by_column(as_frame):
+    rng = np.random.default_rng(3)
+    X = rng.standard_t(2, size=(60, 6))
+    X[5, 1], X[7, 4], X[8, 4], X[:, 2] = np.nan, np.inf, np.nan, 3.0
+    new = np.vstack([X[:9], 50.0 * rng.normal(size=(5, 6))])
+    X, new = (pd.DataFrame(A) for A in (X, new)) if as_frame else (X, new)
+    inputs = GateInputs.fit(X, 20, 0.25)
+    assert plain_numbers(new) is not None
+    slowly = np.asarray(new).astype(object)  # objects are read column by column
+    assert plain_numbers(slowly) is None
+    np.testing.assert_array_equal(inputs.encode(new), inputs.encode(slowly))
+    seen, expected = inputs.transform(new), inputs.transform(slowly)
+    np.testing.assert_array_equal(seen.Z, expected.Z)
+    np.testing.assert_array_equal(seen.inside, expected.inside)
+    assert 0.0 < seen.inside.min() < 1.0 or (seen.inside == 0.0).any()
 
 
 def test_a_constant_column_says_nothing_and_missing_values_are_marked():

@@ -26,6 +26,7 @@ from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
 from gatewise.nets import ListNet, Net
 from gatewise.noise import Noise
+from gatewise.progress import RUNNING
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,15 @@ def learn_router(
     """
     orders = setting.blocks.orders(len(sample.y), rng)
     fit = fit_order if setting.blocks.updates is None else fit_evolving_order
-    fits = [fit(setting, sample, order, rng) for order in orders]
+    fits, now = [], RUNNING.get()
+    if now is not None:
+        now.stage("orders of the rows", len(orders))
+    for order in orders:
+        fits.append(fit(setting, sample, order, rng))
+        if now is not None:
+            now.step()
+    if now is not None:
+        now.stage("one gate near the aggregate")
     pieces, average = merge(fits, fixed_pool=setting.static is not None)
     report: NearestCandidate | CrossEntropyReport
     if measure is None:

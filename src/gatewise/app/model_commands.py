@@ -13,6 +13,7 @@ import typer
 from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
 from gatewise.app.models.gate_names import AUTO, gate_names
 from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
+from gatewise.progress import shown
 
 app = typer.Typer()
 
@@ -94,7 +95,7 @@ def fit(
     kind, note = tasks.find_task(frame, target) if task is None else (tasks.checked_task(task), "")
     table = tables.training_table(frame, target, drop or (), key, keep or (), classes=kind == "classification")
     tell([*table.notes, *([note] if note else [])])
-    with messages.status(f"fitting to {len(table.y)} rows"):
+    with shown():
         saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs)
     show_fit(saved, trial, place)
     write_json(facts, saved.facts)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from gatewise.app.files import claim, has_mark, is_model, JSON, write_json
-from gatewise.app.terminal import Force, Jobs, Json, messages, say
+from gatewise.app.terminal import Force, Jobs, Json, say
+from gatewise.progress import shown
 
 app = typer.Typer(help="Which model for which query, what it saves, and whether routing pays.", no_args_is_help=True)
 
@@ -42,7 +43,7 @@ def fit(
     figures = None if json_file is None else claim(json_file, JSON, [data], force)
     named = (text or [], category or [], number or [])
     table = router_file.scored_queries(table_files.read_frame(data), scores, costs, *named)
-    with messages.status(f"fitting to {len(table.X)} queries"):
+    with shown():
         router = ScoreRouter(*router_file.column_choice(*named), n_jobs=jobs, random_state=seed)
         router.fit(table.X, table.scores, table.costs)
     facts = router.report()

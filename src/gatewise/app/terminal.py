@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from gatewise.progress import reported
 
 console = Console(highlight=False)
 messages = Console(stderr=True, highlight=False)  # what is no result: notes and progress
@@ -18,16 +19,18 @@ Force = Annotated[bool, typer.Option("--force", help="Replace files that Gatewis
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
 
 
-def show_progress(items: Iterable[Any], done: int, total: int) -> Iterable[Any]:
+def show_progress(
+    items: Iterable[Any], done: int, total: int, work: str = "reproduce", stage: str = "replications"
+) -> Iterable[Any]:
     """Pass items on and show a bar with the time left; ``done`` of ``total`` were in the store before."""
-    note = f"replications ({done:,} from the store)" if done else "replications"
-    columns = (note, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # Costly and cheap replications take turns: the time left is told from the last minutes.
-    with Progress(*columns, console=messages, speed_estimate_period=180.0, transient=True) as progress:
-        task = progress.add_task("", total=total, completed=done)
+    note = f"{stage} ({done:,} from the store)" if done else stage
+    with reported(work, verbose=1) as progress:
+        if progress is not None:
+            progress.stage(note, total, done)
         for item in items:
             yield item
-            progress.advance(task)
+            if progress is not None:
+                progress.step()
 
 
 def plain(text: str) -> str:

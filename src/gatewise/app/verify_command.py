@@ -5,10 +5,9 @@ from time import perf_counter
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 
 from gatewise.app.files import write_json
-from gatewise.app.terminal import console, Jobs, Json
+from gatewise.app.terminal import console, Jobs, Json, show_progress
 from gatewise.backends import in_turn, processes
 
 app = typer.Typer()
@@ -29,11 +28,8 @@ def verify(
     checks = select_checks(only)
     backend = in_turn if len(checks) == 1 else processes(jobs)
     start, found = perf_counter(), {}
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("claims", total=len(checks))
-        for place, row in run_checks(checks, seed, quick, backend):
-            found[place] = row
-            progress.update(task, advance=1, description=row.label)
+    for place, row in show_progress(run_checks(checks, seed, quick, backend), 0, len(checks), "verify", "claims"):
+        found[place] = row
     rows = [found[place] for place in range(len(checks))]
     console.print(verify_table(rows, perf_counter() - start))
     write_json(json_file, [asdict(row) for row in rows])

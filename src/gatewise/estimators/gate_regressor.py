@@ -18,6 +18,7 @@ from gatewise.mixture.gate_fit import free_search, GateFit, net_search
 from gatewise.mixture.predictor import MixtureOfExperts
 from gatewise.mixture.trajectory_fit import expert_trajectory
 from gatewise.nets import Net
+from gatewise.progress import RUNNING
 
 
 @renamed(routed="experts")
@@ -50,6 +51,8 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         How experts learn on the way. The rows are put in a random order; a third of them fits or updates the
         experts, the others are predicted one block after the other, each before the experts learn from it, and the
         gate is fitted to these predictions. It then weighs the time-averaged experts.
+    verbose : 0, 1 or 2
+        1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
 
     Attributes
     ----------
@@ -81,6 +84,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_starts: int = 10,
         random_state: Any = None,
         updates: Updates | None = None,
+        verbose: int = 0,
     ) -> None:
         self.experts = experts
         self.gate = gate
@@ -90,6 +94,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.n_starts = n_starts
         self.random_state = random_state
         self.updates = updates
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateRegressor":
@@ -98,7 +103,9 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y = np.asarray(response, dtype=np.float64)
         given = X if hasattr(X, "shape") else rows
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
-        rng = as_rng(self.random_state)
+        rng, now = as_rng(self.random_state), RUNNING.get()
+        if now is not None:
+            now.stage("experts")
         if self.updates is None:
             pools.check_fitted()
             always, F = pools.predictions(given)
@@ -110,6 +117,8 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             )
             always, F = path.F[:, : len(pools.shared)].sum(axis=1), path.F[:, len(pools.shared) :]
             rows, y, pools = rows[online], y[online], path.average
+        if now is not None:
+            now.stage("search of the gate")
         report = self._search(rows, y - always, F, rng)
         self._mixture = MixtureOfExperts(self.gate, report.theta, pools.experts.experts, pools.shared.experts)
         self.theta_, self.report_ = report.theta, report

@@ -16,6 +16,7 @@ from gatewise.estimators.validation import all_or_nothing
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
+from gatewise.progress import RUNNING
 from gatewise.router.fitted_router import ForecastGuard
 
 
@@ -44,6 +45,8 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The standardised error density, as `gatewise.noise.as_noise` takes it.
     random_state : int, Generator or None
         Fixes the order of the rows.
+    verbose : 0, 1 or 2
+        1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
 
     Attributes
     ----------
@@ -84,11 +87,13 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         blocks: Blocks | None = None,
         noise: Any = "gaussian",
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.candidates = candidates
         self.blocks = blocks
         self.noise = noise
         self.random_state = random_state
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateSelector":
@@ -104,11 +109,16 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             blocks.orders(n, rng) if given else orders_with_one_first_block(n, counts.burn_in, blocks.n_orders, rng)
         )
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
+        now = RUNNING.get()
+        if now is not None:
+            now.stage("candidates", max(1, len(pool.unfitted())))
         pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
         F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
         found = pool.predict(_safe_indexing(X, rest))
         guard = ForecastGuard.fit(found, response[rest])
         F[rest] = guard.apply(found)[0]
+        if now is not None:
+            now.stage("weights")
         selection = select(F, response, orders, counts, blocks, noise)
         self._pool, self._guard, self.candidates_ = pool, guard, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.calibration, counts.aggregation)

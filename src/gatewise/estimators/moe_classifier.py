@@ -26,6 +26,7 @@ from gatewise.experts.class_expert import ClassExpert
 from gatewise.experts.pool import nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import LogLoss
+from gatewise.progress import RUNNING
 from gatewise.router.class_rows import ClassOutOfFold, ClassRows, ProbabilityFloor
 from gatewise.router.class_scores import ClassScores
 from gatewise.router.fitted_router import FittedRouter
@@ -59,6 +60,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
         deciding for class c when class j is true, both in the order of ``classes_``.
+    verbose : 0, 1 or 2
+        1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
 
     Attributes
     ----------
@@ -100,6 +103,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         random_state: Any = None,
         settings: MoESettings | None = None,
         cost: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.experts = experts
         self.gates = gates
@@ -109,6 +113,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.settings = settings
         self.cost = cost
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -233,7 +238,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
     def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs) -> None:
         """The fitted attributes."""
-        fit, names, labels = trained.fit, task.routed.names, self.classes_
+        fit, names, labels, now = trained.fit, task.routed.names, self.classes_, RUNNING.get()
+        if now is not None:
+            now.stage("verdict and regions")
         single_k = None if self._asks_all() else int(self.k)
         outcome = task.y[fit.rows].astype(np.intp)
         self._keep_router(

@@ -27,6 +27,7 @@ from gatewise.estimators.validation import (
 from gatewise.experts.pool import named_experts, nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
+from gatewise.progress import RUNNING
 from gatewise.router.facts import plain_facts, summary_text
 from gatewise.router.fitted_router import disagreement, FittedRouter, ForecastGuard, OutOfFold, PredictionScale
 from gatewise.router.settings import DEFAULT_SETTINGS, MoESettings
@@ -118,7 +119,8 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         return (as_count(self.k, "k", high=n_experts),)
 
     def _rows_and_shares(self, X: Any, readout: str | None) -> tuple[Any, Floats]:
-        check_is_fitted(self)
+        if not hasattr(self, "_router"):  # scikit-learn's check asks every expert for its tags
+            check_is_fitted(self)
         if readout is None:
             readout = self._settings().readout
         else:
@@ -128,7 +130,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
     def _keep_router(self, router: FittedRouter) -> None:
         self._router = router
         self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
-        self.weights_ = router.mixing.shares
+        self.weights_ = router.shares("aggregate")
         self.selected_ = self.candidates_[router.single]
 
 
@@ -157,6 +159,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
         The rest: readout, orders, penalties, specialization, noise.
+    verbose : 0, 1 or 2
+        1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
 
     Attributes
     ----------
@@ -166,7 +170,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         The fitted experts.
     candidates_ : tuple of Candidate
     weights_ : array (S,)
-        The aggregation weight of every candidate.
+        The share of every candidate in predictions; one below 0.001 is zero.
     sigma_ : array (S,)
         The held-out root mean squared error of every candidate.
     selected_ : Candidate
@@ -207,6 +211,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         n_jobs: int | None = None,
         random_state: Any = None,
         settings: MoESettings | None = None,
+        verbose: int = 0,
     ) -> None:
         self.experts = experts
         self.shared = shared
@@ -216,6 +221,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.settings = settings
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
@@ -334,7 +340,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
 
     def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs, unit_weight: float) -> None:
         """The fitted attributes."""
-        fit, names = trained.fit, [name for name, _ in task.routed.experts]
+        fit, names, now = trained.fit, [name for name, _ in task.routed.experts], RUNNING.get()
+        if now is not None:
+            now.stage("verdict and regions")
         single_k = None if self._asks_all() else int(self.k)
         router = FittedRouter.from_fit(
             fit, trained.view, task.X, inputs, names, task.sample_weight, trained.signal, single_k

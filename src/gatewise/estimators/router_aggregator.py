@@ -96,6 +96,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         projection: str | L2Projection = "l2",
         blocks: Blocks | None = None,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.experts = experts
         self.gate = gate
@@ -105,6 +106,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.projection = projection
         self.blocks = blocks
         self.random_state = random_state
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RouterAggregator":

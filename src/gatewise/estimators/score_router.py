@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_vector, Floats, Indices
+from gatewise.estimators.validation import all_or_nothing
 from gatewise.router.facts import plain_values
 from gatewise.scores import bandit, cost_frontier, route_regions
 from gatewise.scores.expected_scores import ExpectedScores, score_intervals
@@ -31,10 +32,10 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     """Learns from queries, scores and costs which model to call, and whether that pays.
 
     The loss is linear in the gate: z = g(x) . (score - price cost). The candidates are every single model, the best
-    per category, ridge and kernel regressions of centred scores, trees, nearest neighbours, their mean and their
-    stack, each as the gate that picks the best model by its forecasts; they are aggregated by exponential weights
-    with a learned rate, on a grid of prices. Their regret is of order sqrt(log S / n), not log(S) / n as for a
-    density.
+    per category, ridge and kernel regressions of centred scores, logistic models, a tree, extremely randomised and
+    boosted trees, nearest neighbours, their mean and their stack, each as the gate that picks the best model by its
+    forecasts; they are aggregated by exponential weights with a learned rate, on a grid of prices. Their regret is of
+    order sqrt(log S / n), not log(S) / n as for a density.
 
     Parameters
     ----------
@@ -51,6 +52,8 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         Threads of the fit.
     random_state
         Seed of folds, decompositions and trees.
+    verbose
+        1 shows the stages of the fit, 2 also the pieces of each.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(400, 2))
@@ -72,6 +75,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         exploration: float = 0.05,
         n_jobs: int | None = None,
         random_state: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.text = text
         self.categories = categories
@@ -80,7 +84,9 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         self.exploration = exploration
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
+    @all_or_nothing
     def fit(self, X: Any, scores: Any, costs: Any = None, propensity: Any = None) -> Self:
         """Learn from queries X, scores (n, M) or (n, M, R), and costs (M,) or (n, M), all models equal unless given.
 

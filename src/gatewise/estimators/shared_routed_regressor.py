@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators.validation import all_or_nothing
+from gatewise.progress import RUNNING
 from gatewise.shared.backfitting import Backfitting
 from gatewise.shared.comparison import compare_methods, Comparison
 from gatewise.shared.least_squares import FITS
@@ -62,6 +63,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         *,
         ridge: Any = 0.0,
         sieve: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.shared = shared
         self.routed = routed
@@ -69,6 +71,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         self.method = method
         self.ridge = ridge
         self.sieve = sieve
+        self.verbose = verbose
 
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
@@ -79,6 +82,9 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
         data = RegionalData(X, rows, np.asarray(target, dtype=np.float64), getattr(self, "feature_names_in_", None))
         spec = RegionalSpec(self.shared, self.routed, _partition(self.partition))
         method, ridge = _method_name(self.method), _ridge_pair(self.ridge)
+        now = RUNNING.get()
+        if now is not None:
+            now.stage("regions and both components")
         if method == "backfit":
             turns = self.method if isinstance(self.method, Backfitting) else Backfitting()
             self._keep_learners(fit_learners(data, spec, turns))

@@ -14,11 +14,24 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from gatewise.arrays import as_rng, as_vector, Floats, LARGEST, refuse_lossy
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
-from gatewise.gates.inputs import table_columns
+from gatewise.gates.inputs import plain_numbers, table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
+from gatewise.progress import LISTENER, reported, RUNNING
 
 MOST_EXPERTS = 100
-RESERVED = ("experts", "shared", "gates", "k", "cv", "n_jobs", "random_state", "settings", "cost", "splitter")
+RESERVED = (
+    "experts",
+    "shared",
+    "gates",
+    "k",
+    "cv",
+    "n_jobs",
+    "random_state",
+    "settings",
+    "cost",
+    "splitter",
+    "verbose",
+)
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -28,19 +41,29 @@ def all_or_nothing(
 ) -> Callable[Concatenate[Estimator, Parameters], Estimator]:
     """Decorator of ``fit``: if it raises, the estimator has the attributes again that it had before the call.
 
-    An estimator that was fitted before then still answers as it did. The attributes must be replaced by the fit, not
-    changed in place.
+    An estimator that was fitted before then still answers as it did; an interruption says so in a note. The
+    attributes must be replaced by the fit, not changed in place. The progress of the fit is shown as the estimator's
+    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each.
     """
 
     @wraps(fit)
     def guarded(self: Estimator, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Estimator:
         attributes: dict[str, Any] = vars(self)
-        before = dict(attributes)
+        before, verbose = dict(attributes), getattr(self, "verbose", 0)
+        if verbose not in (0, 1, 2):
+            raise ValueError(f"verbose must be 0, 1 or 2, not {verbose!r}")
         try:
-            return fit(self, *args, **kwargs)
-        except BaseException:
+            if not verbose and LISTENER.get() is None and RUNNING.get() is None:
+                return fit(self, *args, **kwargs)
+            with reported(type(self).__name__, verbose):
+                return fit(self, *args, **kwargs)
+        except BaseException as error:
             attributes.clear()
             attributes.update(before)
+            if isinstance(error, KeyboardInterrupt):
+                fitted = any(name.endswith("_") and not name.startswith("_") for name in before)
+                kept = "still answers by its earlier fit" if fitted else "is not fitted, as before"
+                error.add_note(f"{type(self).__name__}: the fit was interrupted; the model {kept}")
             raise
 
     return guarded
@@ -51,6 +74,8 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
 
     Missing values in an array pass: an expert that does not take them will say so itself.
     """
+    if not reset and _is_as_in_fit(model, X):
+        return X
     if hasattr(X, "columns"):
         validate_data(model, X, reset=reset, skip_check_array=True)
         if X.shape[0] < least:
@@ -64,6 +89,21 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
         )
     _refuse_huge(rows)
     return rows
+
+
+def _is_as_in_fit(model: Any, X: Any) -> bool:
+    """Whether X has the columns of fit and only finite floats of a usual size: the full checks would return it.
+
+    They take several times as long as the prediction of one row by most experts.
+    """
+    named, numbers = getattr(model, "feature_names_in_", None), plain_numbers(X)
+    if numbers is None or numbers.dtype not in (np.float64, np.float32) or 0 in numbers.shape:
+        return False
+    if named is None:
+        same = numbers is X and numbers.shape[1] == getattr(model, "n_features_in_", None)
+    else:
+        same = numbers is not X and list(X.columns) == named.tolist()
+    return same and bool(numbers.min() >= -LARGEST and numbers.max() <= LARGEST)  # a NaN is not
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:

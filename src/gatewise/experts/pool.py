@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any, Self, TypeAlias
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
@@ -19,6 +20,7 @@ from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.arrays import as_floats, Floats, Indices
 from gatewise.experts.protocol import can_predict, Expert
+from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
@@ -118,24 +120,33 @@ class Pool:
         """
         n = len(targets)
         everything = (np.arange(n), np.empty(0, dtype=np.intp))
-        done = self._fit_splits(X, targets, [everything, *splits])
+        done = self._fit_splits(X, targets, [everything, *splits], f"{self.kind}s")
         return [model for model, _ in done[0]], _collect(splits, done[1:])
 
     def hold_out(self, X: Any, targets: Floats, splits: Sequence[Split]) -> HeldOut:
         """The experts' forecasts on the rows that each split holds out, without a fit to all rows."""
-        return _collect(splits, self._fit_splits(X, targets, splits))
+        return _collect(splits, self._fit_splits(X, targets, splits, f"{self.kind}s of the test"))
 
-    def _fit_splits(self, X: Any, targets: Floats, splits: Sequence[Split]) -> list[list[tuple[Any, Floats]]]:
-        """The results of `_fit_one` for every split, and within it for every expert."""
+    def _fit_splits(
+        self, X: Any, targets: Floats, splits: Sequence[Split], stage: str
+    ) -> list[list[tuple[Any, Floats]]]:
+        """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        done = Parallel(n_jobs=self.n_jobs)(
+        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_fit_one)(
                 self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
             )
             for fold, split in zip(_fold_labels(splits), splits, strict=True)
             for m, (name, expert) in enumerate(self._seeded())
         )
+        done, now = [], RUNNING.get()
+        if now is not None:
+            now.stage(stage, M * len(splits))
+        for result in results:
+            done.append(result)
+            if now is not None:
+                now.step(self.experts[(len(done) - 1) % M][0])
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
 
     def _seeded(self) -> list[tuple[str, Any]]:
@@ -153,14 +164,17 @@ class Pool:
         unfitted = self.unfitted()
         models = copy.deepcopy([expert for _, expert in unfitted])
         copies = {name: model for (name, _), model in zip(unfitted, models, strict=True)}
+        now = RUNNING.get()
         for name, model in copies.items():
             with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
                 model.fit(X, y)
+            if now is not None:
+                now.step(name)
         return self.with_models(copies.get(name, expert) for name, expert in self.experts)
 
     def predict(self, X: Any) -> Floats:
         """The predictions of all experts, (n, M)."""
-        if self.n_jobs == 1:
+        if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
             columns = [expert_predictions(one, X, self._label(name), self.outputs) for name, one in self.experts]
         else:
             columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(

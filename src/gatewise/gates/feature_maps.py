@@ -7,13 +7,14 @@ coefficients of standard deviation s give scores of a standard deviation of abou
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.gates.inputs import Inputs
 
 BOUND = 4.0  # standardised features are clipped to [-BOUND, BOUND]
@@ -203,8 +204,13 @@ def faded(inputs: Inputs, columns: Floats) -> Floats:
 
 
 def _products(Z: Floats) -> Floats:
-    first, second = np.triu_indices(min(QUADRATIC_INPUTS, Z.shape[1]))
+    first, second = _pairs(min(QUADRATIC_INPUTS, Z.shape[1]))
     return np.asarray(Z[:, first] * Z[:, second])
+
+
+@cache
+def _pairs(count: int) -> tuple[Indices, Indices]:
+    return np.triu_indices(count)
 
 
 def _squared_distances(A: Floats, B: Floats) -> Floats:

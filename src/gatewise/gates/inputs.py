@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gatewise.arrays import Floats
+from gatewise.arrays import FieldsOnly, Floats, Indices
 
 MOST_LEVELS = 10
 LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
@@ -85,6 +86,61 @@ Column = NumberColumn | LevelColumn
 
 
 @dataclass(frozen=True, eq=False)
+class NumberTable:
+    """Columns that all hold numbers, encoded at once: the same numbers as column by column.
+
+    Of the table's columns those in ``used`` (q,) are encoded; ``places`` (q,) are their places among the p encoded
+    ones. Missing values of the columns ``marked``, places among q, are marked in the column behind. ``bounds`` (5, q)
+    are the columns' ``middle``, ``low``, ``high``, ``least`` and ``most``.
+    """
+
+    used: Indices
+    places: Indices
+    marked: Indices
+    bounds: Floats
+
+    @classmethod
+    def of(cls, columns: Sequence[Column | None]) -> Self | None:
+        """The table of these columns; None if one of them is categorical."""
+        numbers = [(j, c) for j, c in enumerate(columns) if isinstance(c, NumberColumn)]
+        if len(numbers) < sum(c is not None for c in columns):
+            return None
+        marked = np.array([c.has_missing for _, c in numbers], dtype=np.intp)
+        bounds = [(c.middle, c.low, c.high, c.least, c.most) for _, c in numbers]
+        return cls(
+            used=np.array([j for j, _ in numbers], dtype=np.intp),
+            places=np.arange(len(numbers)) + np.cumsum(marked) - marked,
+            marked=np.flatnonzero(marked),
+            bounds=np.array(bounds).reshape(-1, 5).T,
+        )
+
+    def numbers(self, table: NDArray[Any]) -> Floats:
+        """The used columns of a table (n, d) as float64, with NaN for missing values."""
+        whole = len(self.used) == table.shape[1]
+        numbers = (table if whole else table[:, self.used]).astype(np.float64)
+        numbers[np.isinf(numbers)] = np.nan
+        return numbers
+
+    def encode(self, numbers: Floats) -> Floats:
+        """The encoded columns, (n, p), of the used numbers (n, q)."""
+        middle, low, high, _, _ = self.bounds
+        missing = np.isnan(numbers)
+        kept = np.clip(np.where(missing, middle, numbers), low, high)
+        if not self.marked.size:
+            return kept
+        out = np.empty((len(kept), kept.shape[1] + len(self.marked)))
+        out[:, self.places] = kept
+        out[:, self.places[self.marked] + 1] = missing[:, self.marked]
+        return out
+
+    def excess(self, numbers: Floats) -> Floats:
+        """The largest excess of the columns at every row, (n,)."""
+        _, low, high, least, most = self.bounds
+        beyond = np.fmax(np.maximum(least - numbers, numbers - most), 0.0)
+        return np.asarray((beyond / (high - low)).max(axis=1, initial=0.0))
+
+
+@dataclass(frozen=True, eq=False)
 class Inputs:
     """The gate's view of n rows: coordinates Z (n, r) and ``inside`` (n,), 1 within the data and 0 far from it.
 
@@ -109,7 +165,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, eq=False)
-class GateInputs:
+class GateInputs(FieldsOnly):
     """Turns the rows of a table into the coordinates that a gate sees (`Inputs`).
 
     Columns are encoded and standardised; if there are more than ``n_components``, principal components are taken.
@@ -146,19 +202,43 @@ class GateInputs:
 
     def encode(self, X: Any) -> Floats:
         """The encoded columns in their own units, (n, p)."""
-        return _encode(self.columns, X)
+        numbers = self._numbers(X)
+        return _encode(self.columns, X) if numbers is None else numbers[0].encode(numbers[1])
 
     def transform(self, X: Any) -> Inputs:
         """The gate's view of the rows of X."""
-        columns = Z = (self.encode(X) - self.mean) / self.scale
+        found = self._numbers(X)
+        if found is None:
+            encoded, excess = _encode(self.columns, X), _excess(self.columns, X)
+        else:
+            table, numbers = found
+            encoded, excess = table.encode(numbers), table.excess(numbers)
+        columns = Z = (encoded - self.mean) / self.scale
         if self.rotation is not None:
             Z = columns @ self.rotation
             columns = columns if columns.shape[1] <= MOST_TREE_COLUMNS else Z
-        excess = np.zeros(len(Z))
-        for column, (_, values) in zip(self.columns, table_columns(X), strict=True):
-            if column is not None:
-                excess = np.maximum(excess, column.excess(values))
         return Inputs(Z, np.exp(-0.5 * np.minimum(excess / self.fade, 40.0) ** 2), columns)
+
+    def _numbers(self, X: Any) -> tuple[NumberTable, Floats] | None:
+        """The used columns of X, (n, q), and how they are encoded at once; None where they are not all numbers."""
+        table, array = self._table, plain_numbers(X)
+        if table is None or array is None or array.shape[1] != len(self.columns):
+            return None
+        return table, table.numbers(array)
+
+    @cached_property
+    def _table(self) -> NumberTable | None:
+        return NumberTable.of(self.columns)
+
+
+def _excess(columns: tuple[Column | None, ...], X: Any) -> Floats:
+    """The largest excess of the columns at every row, (n,)."""
+    table = table_columns(X)
+    excess = np.zeros(len(table[0][1]) if table else 0)
+    for column, (_, values) in zip(columns, table, strict=True):
+        if column is not None:
+            excess = np.maximum(excess, column.excess(values))
+    return excess
 
 
 def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:
@@ -179,6 +259,19 @@ def _principal(Z: Floats, n_components: int) -> Floats:
     order = order[variances[order] > SMALLEST * variances.max()]
     axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)
     return np.asarray(axes / np.sqrt(variances[order]))
+
+
+def plain_numbers(X: Any) -> NDArray[Any] | None:
+    """X as one array of numbers (n, d), if it is an array or a pandas data frame of nothing else; None if not.
+
+    >>> plain_numbers(np.zeros((3, 2), dtype=np.float32)).dtype
+    dtype('float32')
+    >>> plain_numbers([["a", 1.0]]) is None
+    True
+    """
+    if hasattr(X, "iloc") and all(isinstance(kind, np.dtype) and kind.kind in "iufb" for kind in X.dtypes):
+        X = X.to_numpy()  # numbers and truth values together make an array of objects
+    return X if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "iufb" else None
 
 
 def table_columns(X: Any) -> list[tuple[str, NDArray[Any]]]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from gatewise.arrays import Booleans, Floats, Indices
+from gatewise.arrays import Booleans, FieldsOnly, Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
@@ -18,7 +19,7 @@ from gatewise.router.members import FittedList, gate_features, ListRows
 from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, region_table, RegionTable, Verdict
 from gatewise.stats import weighted_quantile
 
-NEGLIGIBLE = 1e-3  # the total share of the candidates that are left out of a prediction, at most
+NEGLIGIBLE = 1e-3  # candidates with a smaller share are left out of predictions
 FAR = 2.0  # times the largest held-out distance of a forecast from the other experts: farther is far
 COVERED = 0.9
 QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
@@ -75,9 +76,9 @@ class ForecastGuard:
     def apply(self, F: Floats) -> tuple[Floats, Booleans]:
         """Forecasts F (n, M) with those replaced that are set aside, and where that was, (n, M)."""
         aside = (self.low > F) | (self.high < F)
-        rows = np.flatnonzero(aside.any(axis=1))
-        if not rows.size:
+        if not aside.any():
             return F, aside
+        rows = np.flatnonzero(aside.any(axis=1))
         part = F[rows]
         others = _others_median(np.where(aside[rows], np.nan, part))
         alone = np.isnan(others)  # no other expert is within its range: the forecast is cut to its own
@@ -184,7 +185,7 @@ class OutOfFold:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRouter:
+class FittedRouter(FieldsOnly):
     """The weights of the experts at new rows: of a single candidate, or the mean over candidates by their shares.
 
     ``names`` are the names of the experts; ``single`` is the number of the candidate whose forecasts are nearest to
@@ -234,11 +235,15 @@ class FittedRouter:
     def shares(self, readout: str) -> Floats:
         """The share of every candidate in a prediction, (S,), with sum one.
 
-        For "single" it is 1 at the single candidate. For "aggregate" the smallest shares, NEGLIGIBLE in total, are
-        set to 0, and those of all gates if they have less than LEAST_SHARE together.
+        For "single" it is 1 at the single candidate. For "aggregate" shares below NEGLIGIBLE are set to 0, and those
+        of all gates if they have less than LEAST_SHARE together.
         """
         if readout == "single":
             return np.asarray(np.eye(len(self.fitted.candidates))[self.single])
+        return self._in_use
+
+    @cached_property
+    def _in_use(self) -> Floats:
         return _shares_in_use(self.fitted.candidates, self.mixing.shares)
 
     def needs_forecasts(self, shares: Floats) -> bool:
@@ -321,15 +326,12 @@ def _verdict(
 
 
 def _shares_in_use(candidates: Sequence[Candidate], shares: Floats) -> Floats:
-    """The shares (S,) in a prediction, with sum one: the smallest ones, NEGLIGIBLE in total, are left out.
+    """The shares (S,) in a prediction, with sum one: those below NEGLIGIBLE, or below half of their mean, are 0.
 
     All gates are left out if they have less than LEAST_SHARE together.
     """
     is_gate = np.array([c.kind == "gate" for c in candidates])
     if shares[is_gate].sum() < LEAST_SHARE:
         shares = np.where(is_gate, 0.0, shares)
-    order = np.argsort(shares)
-    kept = order[np.cumsum(shares[order]) > NEGLIGIBLE]
-    used = np.zeros(len(shares))
-    used[kept] = shares[kept]
+    used = np.where(shares >= min(NEGLIGIBLE, 0.5 * float(shares.mean())), shares, 0.0)
     return np.asarray(used / used.sum())

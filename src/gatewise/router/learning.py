@@ -14,6 +14,7 @@ from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import Floats, Indices, TINY
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
+from gatewise.progress import RUNNING
 from gatewise.router.candidates import by_group, Candidate, CONVEX, log_priors
 from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
@@ -121,6 +122,9 @@ def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoE
     splits = _gate_splits(data, weight, seed)
     some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
     *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, [*splits, (np.arange(len(F)), some)], seed)
+    now = RUNNING.get()
+    if now is not None:
+        now.stage("weights of the list")
     used = np.concatenate([out for _, out in splits])
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
     forecasts = np.concatenate([found for _, found in lists])
@@ -177,7 +181,9 @@ def fresh_signals(
         splits += [*folds, (own, fresh)]
         counts.append(len(folds))
         start += len(data.rows)
-    found = iter(fit_lists(candidates, ListRows.join([one.seen for one in samples]), loss, weight, splits, seed))
+    found = iter(
+        fit_lists(candidates, ListRows.join([one.seen for one in samples]), loss, weight, splits, seed, "test")
+    )
     priors, asked, signals = log_priors(candidates)[1:], iter(splits), []
     for count in counts:
         used = np.concatenate([out for _, out in islice(asked, count)])
@@ -205,10 +211,11 @@ def fit_lists(
     weight: Floats,
     splits: Sequence[tuple[Indices, Indices]],
     seed: int,
+    purpose: str = "router",
 ) -> list[tuple[FittedList, Floats]]:
     """The list fitted to the first part of every split, and its forecasts (rows, S) of the second part.
 
-    Rows (n,) have the given weights. The parts may overlap.
+    Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
     """
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
         weights = np.zeros((len(splits), len(weight)))
@@ -216,7 +223,10 @@ def fit_lists(
             weights[number, known] = weight[known]
         task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
         groups: list[FittedGroup] = []
-        for group, members in by_group(candidates).items():
+        parts, now = by_group(candidates), RUNNING.get()
+        if now is not None:
+            now.stage(f"list of the {purpose}", len(parts))
+        for group, members in parts.items():
             if group == "plain":
                 groups.append(PlainMembers.fit(members, task))
             elif group == "tree":
@@ -227,6 +237,8 @@ def fit_lists(
                 groups.append(ProductMembers.fit(members, task))
             else:
                 groups.append(SoftmaxMembers.fit(members, task))
+            if now is not None:
+                now.step(group)
     lists = []
     for common, *fits in zip(task.commons, *groups, strict=True):
         fitted = FittedList(candidates, common, tuple(group for group, _ in fits))

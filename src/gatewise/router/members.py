@@ -6,13 +6,14 @@ on the simplex, and a shared part, which is zero for most members.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import FieldsOnly, Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import Loss, ResidualLoss
@@ -191,9 +192,13 @@ class FittedList:
 
     def _with_parts(self, shares: Floats) -> list[tuple[FittedMembers, Floats]]:
         """The groups that have a share, each with the shares of its candidates."""
-        sizes = np.cumsum([len(group.candidates) for group in self.groups])[:-1]
-        parts = np.split(shares, sizes)
-        return [(group, part) for group, part in zip(self.groups, parts, strict=True) if part.any()]
+        parts, start = [], 0
+        for group in self.groups:
+            part = shares[start : start + len(group.candidates)]
+            start += len(part)
+            if part.any():
+                parts.append((group, part))
+        return parts
 
 
 FittedGroup = list[
@@ -254,7 +259,7 @@ def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxMembers:
+class SoftmaxMembers(FieldsOnly):
     """Softmax gates, each with a path of spreads; some with a linear correction that is fitted with the gate.
 
     ``paths`` holds the fitted gates by name and by whether they are corrected, one for every entry of ``spreads``.
@@ -292,30 +297,44 @@ class SoftmaxMembers:
 
     def __getstate__(self) -> dict[str, Any]:
         """The paths as a list of pairs: a model file holds no mapping whose keys are not text."""
-        return {**self.__dict__, "paths": list(self.paths.items())}
+        return {**super().__getstate__(), "paths": list(self.paths.items())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, paths=dict(state["paths"]))
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
-        M = total.shape[1]
-        groups: dict[tuple[str, int], tuple[list[float], list[Floats]]] = {}
-        offset = np.log(self.common.reference)
-        for s in np.flatnonzero(shares):
-            c = self.candidates[s]
-            whole = np.column_stack([offset, self._theta(c)])
-            members = groups.setdefault((c.name, c.k or M), ([], []))
-            members[0].append(float(shares[s]))
-            members[1].append(whole[:-1] - whole[-1])  # the last expert is the reference of the scores
-        columns = {name: np.column_stack([np.ones(len(rows)), rows.features[name]]) for name, _ in groups}
-        for (name, k), (weights, thetas) in groups.items():
-            kernels.add_linear_softmax(columns[name], np.stack(thetas), k, np.array(weights), total)
+        columns: dict[str, Floats] = {}
+        ones = np.ones(len(rows))
+        for (name, k), (places, thetas) in self._stacked.items():
+            part = shares[places]
+            used = np.flatnonzero(part)
+            if used.size:
+                if name not in columns:
+                    columns[name] = np.column_stack([ones, rows.features[name]])
+                kernels.add_linear_softmax(columns[name], thetas[used], k or total.shape[1], part[used], total)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
-        total = np.zeros(len(self.common.stack) + 1)
-        for s in np.flatnonzero(shares):
-            total += shares[s] * self._correction(self.candidates[s])
-        return linear_parts(self.common, total, rows.F)
+        return linear_parts(self.common, shares @ self._corrections, rows.F)
+
+    @cached_property
+    def _stacked(self) -> dict[tuple[str, int | None], tuple[Indices, Floats]]:
+        """By name and k: the places of the gates in the list, and their parameters (S', M - 1, 1 + p).
+
+        A parameter is that of an expert less that of the last one, behind the same difference of log references.
+        """
+        groups: dict[tuple[str, int | None], list[int]] = {}
+        for s, c in enumerate(self.candidates):
+            groups.setdefault((c.name, c.k), []).append(s)
+        offset, stacked = np.log(self.common.reference), {}
+        for key, places in groups.items():
+            whole = np.stack([np.column_stack([offset, self._theta(self.candidates[s])]) for s in places])
+            stacked[key] = np.array(places), np.ascontiguousarray(whole[:, :-1] - whole[:, -1:])
+        return stacked
+
+    @cached_property
+    def _corrections(self) -> Floats:
+        """The coefficients of the linear corrections, (S, 1 + M)."""
+        return np.stack([self._correction(c) for c in self.candidates])
 
     def forecasts(self, rows: ListRows) -> Floats:
         out = np.empty((len(rows), len(self.candidates)))

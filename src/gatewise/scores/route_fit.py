@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gatewise.arrays import Indices
+from gatewise.progress import RUNNING
 from gatewise.scores.expected_scores import calibrate
 from gatewise.scores.fitted_routes import fit_routes, FittedRoutes
 from gatewise.scores.prepared_folds import PreparedFolds
@@ -42,12 +43,21 @@ def learn_router(
     n_jobs: int | None,
 ) -> LearnedRoutes:
     """Fit all members, weigh them, test whether routing pays, and describe where each model is decided on."""
+    now = RUNNING.get()
+    if now is not None:
+        now.stage("quick members")
     prepared = PreparedFolds.prepare(queries, folds, seed, n_jobs)
     first = prepared.forecasts(table.scores, n_jobs)
+    if now is not None:
+        now.stage("trees")
     trees = tree_plans(seed)
     forecasts = np.concatenate([first, held_out_forecasts(trees, queries, table.scores, folds, n_jobs)])
     plans = quick_plans(queries, reader.category_names, seed) + trees
+    if now is not None:
+        now.stage("weights and fits to all queries")
     routes = fit_routes(plans, forecasts, prepared, table, n_jobs)
+    if now is not None:
+        now.stage("verdict and regions")
     held_out = routes.held_out
     p_values = routing_p_values(prepared, table.scores, table.costs, table.by_query, first)
     return LearnedRoutes(

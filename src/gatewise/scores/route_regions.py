@@ -9,6 +9,8 @@ from gatewise.arrays import Floats, Integers
 from gatewise.router.verdict import describe
 from gatewise.stats import best_others, Interval, mean_interval
 
+LEAST_SHARE = 0.005  # of the queries: models with less are not shown one by one
+
 
 @dataclass(frozen=True)
 class RouteRegion:
@@ -39,14 +41,27 @@ class RouteRegionTable:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def shown(self) -> tuple[RouteRegion, ...]:
+        """The rows of at least LEAST_SHARE of the queries."""
+        return tuple(row for row in self.rows if row.share >= LEAST_SHARE)
+
+    @property
+    def hidden(self) -> str:
+        """What the other rows are, in words; "" if there are none."""
+        rest = [row for row in self.rows if row.share < LEAST_SHARE]
+        names, share = ", ".join(row.model for row in rest), sum(row.share for row in rest)
+        return f"{names}: {share:.1%} of the queries together" if rest else ""
+
     def __str__(self) -> str:
         width = max(len(row.model) for row in self.rows)
         lines = [f"{'model':<{width}}  share  score  advantage  region"]
         lines += [
             f"{row.model:<{width}}  {row.share:>5.0%}  {row.score.value:>5.3f}  {row.advantage.value:>+9.3f}  "
             f"{row.description}"
-            for row in self.rows
+            for row in self.shown
         ]
+        lines += [self.hidden] if self.hidden else []
         return "\n".join([*lines, f"the regions in words name the decision of {self.fidelity:.0%} of the queries"])
 
 

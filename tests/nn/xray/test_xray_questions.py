@@ -196,5 +196,7 @@ def test_the_command_writes_a_page(gatewise, tmp_path):
     few = gatewise("xray", folder, "--text", files / "0.txt", "--out", "y.html")
     assert few[0] == 2
     assert "--text must name at least 20 files" in few[2]
+    missing = gatewise("xray", folder, "--text", "nothing.txt", "--out", "y.html")
+    assert "nothing.txt does not" in missing[2]
     empty = gatewise("xray", files, "--text", files, "--out", "y.html")
     assert "config.json" in empty[2]

@@ -40,6 +40,11 @@ def untrusted_types(schema: Any, boosters: bool = False) -> list[str]:
     return sorted(found)
 
 
+def named_types(schema: Any) -> set[str]:
+    """The types that a file's schema names."""
+    return {f"{node.get('__module__')}.{node.get('__class__')}" for node in _nodes(schema)}
+
+
 def _nodes(schema: Any) -> Iterator[dict[str, Any]]:
     """Every entry of a schema that says how to load something. No recursion, as a file may be nested deeply."""
     stack = [schema]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import gatewise
 from gatewise.app.files import as_output, is_model, Output, STAMP
-from gatewise.app.models.audit import check_contents, check_sizes, untrusted_types
+from gatewise.app.models.audit import check_contents, check_sizes, named_types, untrusted_types
 from gatewise.app.models.gate_names import register_added_gates
 from gatewise.app.models.tables import ColumnKind
 from gatewise.app.models.trusted_types import BOOSTERS, trusted_types
@@ -92,7 +92,9 @@ def read_archive(path: Path, checked: Callable[[Any, Mapping[str, Any]], Saved],
             stamp, schema = (_read_json(archive, name) for name in (STAMP, SCHEMA))
         _check_versions(path, stamp)
         _refuse_untrusted(path, schema, boosters)
-        model = skops.io.loads(content, trusted=sorted(trusted_types() | (set(BOOSTERS) if boosters else set())))
+        trusted = trusted_types() | (set(BOOSTERS) if boosters else set())
+        named = named_types(schema)  # skops compares every entry with the whole list
+        model = skops.io.loads(content, trusted=sorted(trusted & named))
         check_contents(model)
         return checked(model, stamp)
     except _RefusedError:
@@ -103,9 +105,10 @@ def read_archive(path: Path, checked: Callable[[Any, Mapping[str, Any]], Saved],
 
 def _refuse_untrusted(path: Path, schema: Any, boosters: bool) -> None:
     """Raise an error if a schema names what is not trusted."""
-    if untrusted_types(schema, boosters):
-        register_added_gates()  # the type may be a gate of an installed package
     unknown = untrusted_types(schema, boosters)
+    if unknown:
+        register_added_gates()  # the type may be a gate of an installed package
+        unknown = untrusted_types(schema, boosters)
     if schema.get("protocol") != _protocol():  # loaders of old protocols read other entries than were checked
         unknown.append(f"protocol {schema.get('protocol')} of skops")
     elif unknown and not untrusted_types(schema, boosters=True):

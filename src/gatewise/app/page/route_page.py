@@ -162,14 +162,15 @@ def _where(router: ScoreRouter) -> Html:
             interval(row.advantage),
             row.description,
         ]
-        for row in router.region_table()
+        for row in router.region_table().shown
     ]
+    hidden = router.regions_.hidden
     regions = table(
         ["model", "queries", "score there", "runner-up", "beyond it", "where"],
         rows,
         words={3, 5},
         note="Held-out decisions at price 0. The words name the decision of "
-        f"{100 * router.regions_.fidelity:.0f}{NBSP}% of the queries.",
+        f"{100 * router.regions_.fidelity:.0f}{NBSP}% of the queries.{f' Beside these {hidden}.' * bool(hidden)}",
     )
     parts: list[Html] = [regions]
     for column in dict.fromkeys(row.column for row in router.category_rows_):
