@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gatewise.router.verdict import describe, MOST_DESCRIBED, region_table
+from gatewise.router.verdict import _joined, describe, MOST_DESCRIBED, region_table
 
 
 def test_words_name_the_region():
@@ -13,6 +13,21 @@ def test_words_name_the_region():
     assert fidelity == 1.0
     assert words[1].startswith("town = Ulm and age > 5") or words[1].startswith("age > 5")
     assert words[2] == "leads nowhere"
+
+
+def test_ranges_that_touch_are_told_as_one():
+    age = np.random.default_rng(0).uniform(15, 30, 900)
+    leader = np.select([age <= 21.5, age <= 24.5, age <= 27], [0, 1, 1], 2)  # a tree needs two cuts within expert 1
+    leader[:9] = 2
+    words, fidelity = describe(leader, age[:, None], ["age"], 3)
+    assert words[0].startswith("age <= 21")
+    assert " or " not in " ".join(words)
+    assert words[1].count("age") == 1
+    assert fidelity > 0.95
+    boxes = [(5, {0: (1.0, np.inf)}), (3, {0: (0.0, 1.0), 1: (2.0, 3.0)}), (2, {0: (0.0, 1.0), 1: (3.0, np.inf)})]
+    joined = _joined(boxes)  # the last two become one box, which then differs from the first in two columns
+    assert joined == [boxes[0], (5, {0: (0.0, 1.0), 1: (2.0, np.inf)})]
+    assert _joined([*boxes, (4, {0: (0.0, 1.0), 1: (-np.inf, 2.0)})]) == [(14, {0: (0.0, np.inf)})]
 
 
 def test_the_table_counts_rows_and_compares_losses_there():
