@@ -12,7 +12,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo site test interpreter test-slow test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
+.PHONY: demo site test interpreter test-slow test-statistics test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -25,7 +25,7 @@ demo: $(VENV)/.cli  ## see Gatewise work: tables, a figure, and a page that expl
 # processes of their own unless a test asks for them.
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 ALONE := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE LOKY_MAX_CPU_COUNT=1
-QUICK := not slow and not wheel and not pools
+QUICK := not slow and not wheel and not pools and not statistics
 PYTEST := $(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadfile -m "$(QUICK)"
 
 test: $(VENV)/.dev  ## all checks but the tests that are slow, build a wheel or start pools: at most five minutes
@@ -64,6 +64,9 @@ interpreter: $(TRITON)/.ready  ## the GPU kernels on small shapes in Triton's in
 
 test-slow: $(VENV)/.dev $(TRITON)/.ready  ## the tests that take longer than a few seconds, and ten times the examples of the laws
 	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
+
+test-statistics: $(VENV)/.dev  ## levels, powers and coverages over many draws with fixed seeds: at most eight minutes
+	$(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadscope -m statistics tests
 
 test-wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environment and use it
 	$(BIN)/pytest -m wheel tests/test_package.py

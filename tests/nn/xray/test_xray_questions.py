@@ -163,6 +163,8 @@ def test_questions_that_cannot_be_asked_are_named(seen):
             x.ablate(0, 0, "renormalize")
         with pytest.raises(ValueError, match="must have two active experts a token or more"):
             trace.coactivation()
+        with pytest.raises(ValueError, match="initial must be a trace on the same tokens"):
+            seen.trace.usage(seen.trace.ids, initial=trace)
     with nn.xray(tiny("mixtral")) as x, pytest.raises(ValueError, match="documents must hold at least 20"):
         x.run(text(19, 4)).load()
 
@@ -196,5 +198,7 @@ def test_the_command_writes_a_page(gatewise, tmp_path):
     few = gatewise("xray", folder, "--text", files / "0.txt", "--out", "y.html")
     assert few[0] == 2
     assert "--text must name at least 20 files" in few[2]
+    missing = gatewise("xray", folder, "--text", "nothing.txt", "--out", "y.html")
+    assert "nothing.txt does not" in missing[2]
     empty = gatewise("xray", files, "--text", files, "--out", "y.html")
     assert "config.json" in empty[2]

@@ -20,6 +20,9 @@ LENGTH = 256  # tokens of a document that are read
 
 def text_files(paths: Sequence[Path]) -> list[Path]:
     """The files that are named, and those within folders that are named, in order; fewer than 20 are refused."""
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        raise ValueError(f"--text must name files or folders that exist, but {missing[0]} does not")
     found = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
     files = [file for file in found if file.is_file()]
     if len(files) < FEWEST_GROUPS:
@@ -36,14 +39,15 @@ def load_folder(folder: Path) -> tuple[Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what transformers' own imports deprecate
             from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
-            from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+            from transformers.utils import logging  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("gatewise xray needs transformers: pip install 'gatewise[xray]'") from error
     if not (folder / "config.json").exists():
         raise ValueError(
             f"MODEL_FOLDER must hold a model of transformers with its config.json, but {folder} does not"
         )
-    disable_progress_bar()
+    quiet: Any = logging
+    quiet.disable_progress_bar()
     options: dict[str, Any] = {"local_files_only": True}
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **options)
     return model, AutoTokenizer.from_pretrained(folder, **options)

@@ -1,0 +1,51 @@
+"""Level and power of "gating pays", coverage of the gain and of predictions, over draws of designs."""
+
+import numpy as np
+import pytest
+
+from benchmarks.verdict import fitted, GAP
+from benchmarks.verdict_designs import gate_design, NULLS, strength_for
+from tests.statistics.bounds import least, most
+
+pytestmark = pytest.mark.statistics
+RUNS, POWER_RUNS, N = 12, 25, 100
+
+
+def run(design, n, seed):
+    """The verdict of one draw, the gain of the same fit on fresh rows, and how often 90 % intervals cover there."""
+    rng = np.random.default_rng([seed, n])
+    model = fitted(design, n, rng, seed)
+    X, y = design.draw(4000, rng)
+    prediction, deviation = model.predict(X, return_std=True)
+    covered = np.mean(np.abs(y - prediction) <= 1.645 * deviation)
+    stack = model.transform(X) @ model.stack_weights_
+    gain = 1.0 - np.mean((y - prediction) ** 2) / np.mean((y - stack) ** 2)
+    return model.verdict_, gain, covered
+
+
+@pytest.fixture(scope="module")
+def null_runs():
+    return [run(design, N, seed) for design in NULLS.values() for seed in range(RUNS)]
+
+
+def test_the_level_is_at_most_five_percent(null_runs):
+    assert sum(verdict.gates for verdict, *_ in null_runs) <= most(len(null_runs), 0.05)
+
+
+def test_intervals_of_the_gain_cover_the_gain_on_fresh_rows(null_runs):
+    against_the_stack = [(v, gain) for v, gain, _ in null_runs if v.baseline == "the convex stack"]
+    inside = sum(verdict.gain.low <= gain <= verdict.gain.high for verdict, gain in against_the_stack)
+    assert len(against_the_stack) > 0.8 * len(null_runs)
+    assert inside >= least(len(against_the_stack), 0.92)
+
+
+def test_intervals_of_predictions_cover_nine_of_ten(null_runs):
+    coverage = np.array([covered for *_, covered in null_runs])
+    error = coverage.std(ddof=1) / np.sqrt(len(coverage))
+    assert 0.87 - 3.0 * error <= coverage.mean() <= 0.93 + 3.0 * error
+
+
+def test_a_gate_that_saves_fifteen_percent_is_found():
+    design = gate_design(strength_for(GAP))
+    found = sum(run(design, 300, seed)[0].gates for seed in range(POWER_RUNS))
+    assert found >= least(POWER_RUNS, 0.8)
