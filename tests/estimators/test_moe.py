@@ -680,7 +680,7 @@ class TestErrors:
         X = X.copy()
         X[3, 1] = np.nan
         with pytest.raises(ValueError, match=r"'one'.*must return finite numbers"):
-            gw.MoERegressor([("one", ColumnExpert("b")), ("two", ColumnExpert("c"))], settings=QUICK).fit(
+            gw.MoERegressor([("one", Recorder(1)), ("two", ColumnExpert("c"))], settings=QUICK).fit(
                 pd.DataFrame(X, columns=["a", "b", "c"]), y
             )
 
