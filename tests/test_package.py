@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -35,17 +36,64 @@ def test_importing_compiles_nothing_and_pulls_in_no_extra():
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True, timeout=120)
 
 
-@pytest.mark.wheel
-def test_the_wheel_installs_into_an_empty_environment(tmp_path):
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """A folder with the wheel and the archive of the sources."""
+    folder = tmp_path_factory.mktemp("built")
+    build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=300)
-    (wheel,) = tmp_path.glob("gatewise-*.whl")
+    return folder
+
+
+def install(folder, *what):
+    """An empty environment with a wheel or its extras; its Python."""
+    venv.create(folder / "env", with_pip=True)
+    python = str(folder / "env" / "bin" / "python")
+    command = [python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), *what]
+    subprocess.run(command, check=True, capture_output=True, timeout=1800)
+    return python
+
+
+@pytest.mark.wheel
+def test_wheel_and_sources_are_fit_for_an_index(built):
+    files = [str(path) for path in sorted(built.iterdir())]
+    assert [Path(name).suffix for name in files] == [".whl", ".gz"]
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.wheel
+def test_the_core_takes_less_than_150_megabytes_of_wheels(built, tmp_path, record_property):
+    (wheel,) = built.glob("*.whl")
+    download = [sys.executable, "-m", "pip", "download", "--quiet", "-c", str(ROOT / "constraints.txt")]
+    subprocess.run([*download, "--dest", str(tmp_path), str(wheel)], check=True, capture_output=True, timeout=600)
+    sizes = {path.name: path.stat().st_size / 1e6 for path in tmp_path.glob("*.whl")}
+    record_property("megabytes", round(sum(sizes.values())))
+    assert any(name.startswith("numba") for name in sizes)
+    assert sum(sizes.values()) < 150, sizes
+
+
+@pytest.mark.slow
+def test_all_extras_install_into_an_empty_environment(built, tmp_path):
+    """All but the developers' and the interpreter's, which wants an older NumPy and has an environment of its own."""
+    (wheel,) = built.glob("*.whl")
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    wanted = sorted(extras.keys() - {"interpreter", "dev"})
+    python = install(tmp_path, f"{wheel}[{','.join(wanted)}]")
+    program = (
+        "import gatewise.cli, gatewise.nn, gatewise.nn.xray, dask.distributed, lightgbm, xgboost, catboost, openpyxl"
+    )
+    subprocess.run([python, "-c", program], check=True, capture_output=True, cwd=tmp_path, timeout=600)
+
+
+@pytest.mark.wheel
+def test_the_wheel_installs_into_an_empty_environment(built, tmp_path):
+    (wheel,) = built.glob("gatewise-*.whl")
     inside = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert inside == {"gatewise", f"gatewise-{gatewise.__version__}.dist-info"}  # no benchmark, no test
-    venv.create(tmp_path / "env", with_pip=True)
-    python = str(tmp_path / "env" / "bin" / "python")
-    install = [python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
-    subprocess.run(install, check=True, capture_output=True, timeout=600)
+    python = install(tmp_path, str(wheel))
     program = """
         import gatewise as gw, importlib.resources as files
         print(gw.__version__, files.files("gatewise").joinpath("py.typed").is_file())

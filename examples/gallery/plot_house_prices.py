@@ -2,8 +2,8 @@
 House prices
 ============
 
-Old houses in the centre and new ones outside follow different rules. A line knows the rule of the outskirts,
-neighbours know that of the centre; the gate learns where each is right.
+Outside of the centre a price is a sum of simple terms; in the centre, houses of some sizes and ages are sought after.
+A line knows the rule of the outskirts, neighbours know that of the centre; the gate learns where each is right.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ import gatewise as gw
 # A made-up town: price in thousands, size in square metres, distance from the centre in km, age in years.
 
 rng = np.random.default_rng(0)
-n = 500
+n = 900
 houses = pd.DataFrame(
     {
         "size": rng.uniform(40, 200, n),
@@ -29,17 +29,17 @@ houses = pd.DataFrame(
     }
 )
 outside = 80 + 2.0 * houses["size"] - 0.5 * houses["age"]
-inside = 500 + 150 * np.sin(houses["size"] / 15) + 80 * np.cos(houses["age"] / 12)
+inside = outside + 120 * np.sin(houses["size"] / 25) + 120 * np.cos(houses["age"] / 20)
 price = np.where(houses["centre_km"] > 6, outside, inside) + 15 * rng.normal(size=n)
 
 # %%
-# Two experts and the gate between them, fitted to 400 houses.
+# Two experts and the gate between them, fitted to 700 houses.
 
 experts = [
     ("line", make_pipeline(StandardScaler(), RidgeCV())),
-    ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor(8))),
+    ("neighbours", make_pipeline(StandardScaler(), KNeighborsRegressor(6))),
 ]
-model = gw.MoERegressor(experts, gates=["linear", "tree"], random_state=0).fit(houses[:400], price[:400])
+model = gw.MoERegressor(experts, gates=["linear", "tree"], random_state=0).fit(houses[:700], price[:700])
 print(model.summary())
 
 # %%
@@ -54,9 +54,9 @@ axes.set(xlabel="distance from the centre, km", ylabel="mean weight", ylim=(0, 1
 axes.legend(frameon=False)
 
 # %%
-# The error on the hundred houses that were kept back.
+# The error on the two hundred houses that were kept back.
 
-new = slice(400, None)
+new = slice(700, None)
 columns = model.transform(houses[new])
 for m, (name, _) in enumerate(experts):
     print(f"{name:>12}: {np.sqrt(np.mean((columns[:, m] - price[new]) ** 2)):.1f}")

@@ -221,13 +221,19 @@ model = "sklearn.linear_model.Ridge"
 name = "service"
 column = "forecast"
 """
-START = "from gatewise.cli import main; main()"
+START = "from gatewise.cli import main; print('begun', flush=True); main()"
 
 
-def start(folder, *args):
-    return subprocess.Popen(
-        [sys.executable, "-c", START, *args], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+def start(folder, *args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+    command = [sys.executable, "-c", START, *args]
+    return subprocess.Popen(command, cwd=folder, stdout=stdout, stderr=stderr, text=True)
+
+
+def begin(folder, *args):
+    """Start a command and wait until it is imported."""
+    process = start(folder, *args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == "begun\n"
+    return process
 
 
 @pytest.fixture(scope="module")
@@ -288,6 +294,33 @@ def test_a_kill_at_any_moment_leaves_the_old_files(fitted, command):
     assert process.wait(timeout=300) == 0
     left = [name for name in names(fitted) if ".part" in name and name.startswith(f".{COMMANDS[command][-1][:3]}")]
     assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["fit", "reproduce"])
+def test_ctrl_c_is_one_line_and_leaves_the_old_files(fitted, command):
+    """The signal itself, at three moments."""
+    process = begin(fitted, *COMMANDS[command])
+    began = time.monotonic()
+    process.communicate(timeout=300)
+    whole = time.monotonic() - began
+    assert process.returncode == 0
+    before = {path.name: path.read_bytes() for path in fitted.iterdir() if path.is_file()}
+    stopped = 0
+    for fraction in (0.05, 0.4, 0.75):
+        process = begin(fitted, *COMMANDS[command])
+        time.sleep(fraction * whole)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode in (0, 130), said  # 0: it was done before the signal came
+        if process.returncode == 130:
+            stopped += 1
+            assert said.endswith("gatewise: interrupted; every file is as it was before, or complete\n")
+            assert "Traceback" not in said
+            assert {name: (fitted / name).read_bytes() for name in before} == before
+            assert not [name for name in names(fitted) if ".part" in name]
+        before = {path.name: path.read_bytes() for path in fitted.iterdir() if path.is_file()}
+    assert stopped > 0
 
 
 def test_an_interruption_is_one_line_and_130(gatewise, tmp_path, monkeypatch):

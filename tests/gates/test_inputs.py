@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.gates.inputs import as_numbers, GateInputs, plain_numbers, read_columns
+from gatewise.gates.inputs import _read, as_numbers, GateInputs, plain_numbers, read_columns, table_columns
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -45,6 +45,21 @@ def test_a_table_of_numbers_is_encoded_at_once_as_column_by_column(as_frame):
     np.testing.assert_array_equal(seen.Z, expected.Z)
     np.testing.assert_array_equal(seen.inside, expected.inside)
     assert 0.0 < seen.inside.min() < 1.0 or (seen.inside == 0.0).any()
+
+
+def test_columns_of_numbers_are_read_at_once_as_one_by_one(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = np.column_stack(
+        [rng.standard_t(2, size=(150, 4)), np.ones(150), np.arange(150) == 3, rng.integers(0, 3, 150)]
+    )
+    gaps = X.copy()
+    gaps[9, 5] = np.nan
+    for table in (X, pd.DataFrame(X), X.astype(np.float32), gaps):
+        columns = np.asarray(table).T
+        expected = [_read(name, values) for (name, _), values in zip(table_columns(table), columns, strict=True)]
+        for most in (10, 400, 10**6):  # columns of a block: one, two, all
+            monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", most)
+            assert read_columns(table) == expected
 
 
 def test_a_constant_column_says_nothing_and_missing_values_are_marked():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import gatewise as gw
 from gatewise import geometry, stats
@@ -191,7 +192,7 @@ class Failing:
 
 
 def estimator_cases():
-    from sklearn.linear_model import LinearRegression, LogisticRegression
+    from sklearn.linear_model import LinearRegression
 
     rows, y = RNG.normal(size=(40, 2)), RNG.normal(size=40)
     line, first = LinearRegression(), ColumnExpert(0)
@@ -248,6 +249,11 @@ def estimator_cases():
     for name, call, words in (
         ("RouterAggregator gate=None", lambda: gw.RouterAggregator([line, line], None, None).fit(rows, y), "gate"),
         ("RouterAggregator random_state='a'", lambda: router(gate, random_state="a").fit(rows, y), "random_state"),
+        (
+            "MoEClassifier random_state='a'",
+            lambda: gw.MoEClassifier([LogisticRegression()] * 2, random_state="a").fit(rows, y > np.median(y)),
+            "random_state",
+        ),
         (
             "GateRegressor random_state='a'",
             lambda: gw.GateRegressor(sines(), gate, random_state="a").fit(rows, y),

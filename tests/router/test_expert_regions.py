@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gatewise.router.verdict import describe, region_table
+from gatewise.router.verdict import _joined, describe, MOST_DESCRIBED, region_table
 
 
 def test_words_name_the_region():
@@ -13,6 +13,21 @@ def test_words_name_the_region():
     assert fidelity == 1.0
     assert words[1].startswith("town = Ulm and age > 5") or words[1].startswith("age > 5")
     assert words[2] == "leads nowhere"
+
+
+def test_ranges_that_touch_are_told_as_one():
+    age = np.random.default_rng(0).uniform(15, 30, 900)
+    leader = np.select([age <= 21.5, age <= 24.5, age <= 27], [0, 1, 1], 2)  # a tree needs two cuts within expert 1
+    leader[:9] = 2
+    words, fidelity = describe(leader, age[:, None], ["age"], 3)
+    assert words[0].startswith("age <= 21")
+    assert " or " not in " ".join(words)
+    assert words[1].count("age") == 1
+    assert fidelity > 0.95
+    boxes = [(5, {0: (1.0, np.inf)}), (3, {0: (0.0, 1.0), 1: (2.0, 3.0)}), (2, {0: (0.0, 1.0), 1: (3.0, np.inf)})]
+    joined = _joined(boxes)  # the last two become one box, which then differs from the first in two columns
+    assert joined == [boxes[0], (5, {0: (0.0, 1.0), 1: (2.0, np.inf)})]
+    assert _joined([*boxes, (4, {0: (0.0, 1.0), 1: (-np.inf, 2.0)})]) == [(14, {0: (0.0, np.inf)})]
 
 
 def test_the_table_counts_rows_and_compares_losses_there():
@@ -31,3 +46,14 @@ def test_a_leader_that_loses_is_told():
     table = region_table(["a", "b"], weights, losses, np.arange(60.0)[:, None], ["t"])
     assert [row.wins for row in table] == ["no", "yes"]
     assert "wins there" in str(table)
+
+
+def test_of_many_columns_the_tree_sees_those_that_tell_leaders_apart():
+    rng = np.random.default_rng(5)
+    columns = rng.normal(size=(400, MOST_DESCRIBED + 60))
+    leader = (columns[:, 230] > 0.3).astype(np.intp)
+    names = [f"x{j}" for j in range(columns.shape[1])]
+    words, fidelity = describe(leader, columns, names, 2)
+    assert fidelity == 1.0
+    assert [word.split()[0] for word in words] == ["x230", "x230"]
+    np.testing.assert_array_equal(describe(leader, columns[:, 230:], names[230:], 2)[0], words)

@@ -19,6 +19,7 @@ from gatewise.estimators.validation import (
     checked_labels,
     checked_rows,
     chosen_gates,
+    drawn_seed,
     expert_params,
     make_splits,
 )
@@ -125,7 +126,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             raise ValueError(f"y must have at least two classes, but has one class, {classes[0]!r}")
         self.classes_, settings = classes, self._settings()
         self._checked_cost()
-        seed = int(np.random.default_rng(self.random_state).integers(2**31))
+        seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
         inputs, unit_weight = GateInputs.fit(X, settings.n_components, settings.fade), float(weight.mean())
         prefit = isinstance(self.cv, str) and self.cv == "prefit"

@@ -53,6 +53,12 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         check_is_fitted(self)
         return self._router.view.spread_out(self._router.fitted.stack)
 
+    @property
+    def left_out_(self) -> list[str]:
+        """The experts that no candidate uses: they forecast as another one does, or were screened among many."""
+        check_is_fitted(self)
+        return [name for m, name in enumerate(self._router.names) if m not in self._router.view.distinct]
+
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
         check_is_fitted(self)
@@ -182,6 +188,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         Forecasts and gate weights of every row, from the fit that held it out.
     stack_weights_ : array (M,)
         The weights of the convex stack, what gains are measured against.
+    left_out_ : list of str
+        Experts that forecast as another one does and, of more than 64, those that neither the convex stack uses nor
+        are the best one at many rows. No candidate uses them.
 
     For responses that are classes there is `MoEClassifier`.
 

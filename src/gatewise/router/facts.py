@@ -18,6 +18,7 @@ def summary_text(model: Any) -> str:
             f"weight of each kind: {kinds}",
             "leading candidates:",
             *leading,
+            *([f"experts that no candidate uses: {', '.join(model.left_out_)}"] if model.left_out_ else []),
             *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
             str(model.region_table()),
@@ -44,6 +45,7 @@ def plain_facts(model: Any) -> dict[str, Any]:
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
             "experts": model.get_feature_names_out().tolist(),
+            "left_out": model.left_out_,
             "candidates": [
                 {"candidate": str(c), "weight": w, measure: error}
                 for c, w, error in zip(model.candidates_, model.weights_, errors, strict=True)

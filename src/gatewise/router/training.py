@@ -22,9 +22,11 @@ from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, PARTS,
 from gatewise.router.members import gate_features, ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
+from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
 FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
+MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
@@ -82,10 +84,13 @@ class Trained:
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
-    Experts that make the same forecasts count as one, the first of them; the others have no weight.
+    Experts that make the same forecasts count as one, the first of them, and of more than MOST_ROUTED only the most
+    useful are in the list; the others have no weight.
     """
     M = held_out.F.shape[1]
     distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
+    if len(distinct) > MOST_ROUTED and not task.routed.outputs:
+        distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
     everything = np.arange(len(held_out.rows))
     sample, view = _prepare(task, held_out, target, everything, distinct)
     fit = learn(sample, _candidates(task, distinct), task.settings, task.seed)
@@ -104,6 +109,20 @@ def _distinct(F: Floats, size: float) -> Indices:
         if all(not np.nanmean(gap**2) <= (SAME * size) ** 2 for gap in gaps if not np.isnan(gap).all()):
             kept.append(m)
     return np.array(kept, dtype=np.intp)
+
+
+def screened(F: Floats, y: Floats, weight: Floats, distinct: Indices) -> Indices:
+    """MOST_ROUTED of the distinct experts, sorted, from their held-out forecasts F (N, M) of y (N,).
+
+    First those of largest weight in the convex stack, then those that are the best one at most rows: an expert that
+    is in neither has no use to a gate. Where the screening looked at a row the row is no longer quite fresh for what
+    is measured later; with MOST_ROUTED or fewer experts nothing is screened.
+    """
+    forecasts = ForecastGuard.fit(F, y).apply(F)[0][:, distinct]
+    stack = stack_weights(forecasts, ResidualLoss(y), weight[None])[0]
+    best = np.bincount(((forecasts - y[:, None]) ** 2).argmin(axis=1), weight, len(distinct))
+    order = np.lexsort((-best, -stack))
+    return np.sort(distinct[order[:MOST_ROUTED]])
 
 
 def _candidates(task: TrainingTask, distinct: Indices) -> tuple[Candidate, ...]:

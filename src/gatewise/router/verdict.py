@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import sqrt
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +14,15 @@ from gatewise.arrays import Floats
 from gatewise.router.candidates import Candidate, CONVEX, Kind
 from gatewise.stats import best_others, Interval, mean_and_error, mean_interval
 
+Box: TypeAlias = dict[int, tuple[float, float]]  # ranges low < x <= high of some columns, by number
 Headline = Literal["gating pays", "a gate is used", "no gate"]
 LEVEL = 0.95
 ALPHA = 0.05  # level of the test behind "gating pays"
 LEAST_SHARE = 0.01  # gates that have less together are left out of predictions
 OVERLAP = sqrt(2.0)  # how much larger the standard error is than that of independent rows, as rows share their fits
 DEPTH = 3  # of the tree that describes regions
+MOST_DESCRIBED = 200  # columns that the tree looks at: beyond that, those that tell the leaders apart best
+WHOLE = (-np.inf, np.inf)
 SPREAD_OF_FITS = 1.5  # the same for a gain, which also differs from one fit to another
 
 
@@ -246,7 +250,8 @@ def describe(
     """The region of every expert in words, and the fraction of rows whose leading expert they get right.
 
     The words are the leaves of a decision tree from columns (n, p) to the leading expert of each row, ``leader``
-    (n,).
+    (n,); of more than MOST_DESCRIBED columns the tree sees those whose means differ most between leaders. Leaves of
+    one expert that touch are told as one.
 
     >>> x = np.linspace(0, 1, 100)[:, None]
     >>> describe((x[:, 0] > 0.5).astype(int), x, ["age"], 2)
@@ -260,36 +265,77 @@ def describe(
         most = int(np.bincount(leader).argmax())
         words[most] = "everywhere" if len(present) == 1 else "no column tells where"
         return words, float((leader == most).mean())
+    if columns.shape[1] > MOST_DESCRIBED:
+        kept = _telling(leader, columns)
+        columns, names = columns[:, kept], [names[j] for j in kept]
     least = max(1, len(leader) // 100)
     tree = DecisionTreeClassifier(max_depth=DEPTH, min_samples_leaf=least, random_state=0).fit(columns, leader)
-    leaves: dict[int, list[tuple[int, str]]] = {int(m): [] for m in present}
-    for count, label, text in _leaves(tree, names):
-        leaves[label].append((count, text))
+    leaves: dict[int, list[tuple[int, Box]]] = {int(m): [] for m in present}
+    for count, label, box in _leaves(tree):
+        leaves[label].append((count, box))
     for m in present:
-        parts = [text for _, text in sorted(leaves[int(m)], reverse=True)]
+        told = ((count, _words(box, names)) for count, box in _joined(leaves[int(m)]))
+        parts = [text for _, text in sorted(told, reverse=True)]
         words[m] = " or ".join(parts[:2]) + (" or ..." if len(parts) > 2 else "") if parts else "scattered rows"
     return words, float(tree.score(columns, leader))
 
 
-def _leaves(tree: object, names: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """Of every leaf: the number of its rows, the expert that leads on most of them, and its ranges in words."""
+def _telling(leader: NDArray[np.intp], columns: Floats) -> NDArray[np.intp]:
+    """The MOST_DESCRIBED columns of (n, p) whose means differ most between the leaders (n,), in standard errors."""
+    counts = np.bincount(leader)
+    sums = np.stack([columns[leader == m].sum(axis=0) for m in np.flatnonzero(counts)])
+    means = columns.mean(axis=0)
+    apart = counts[counts > 0] @ (sums / counts[counts > 0][:, None] - means) ** 2
+    variance = np.maximum(columns.var(axis=0), np.finfo(float).tiny)
+    return np.sort(np.argsort(-apart / variance, kind="stable")[:MOST_DESCRIBED])
+
+
+def _joined(boxes: Sequence[tuple[int, Box]]) -> list[tuple[int, Box]]:
+    """Boxes with their numbers of rows; two whose union is a box become that box, again and again."""
+    left = list(boxes)
+    for one, two in combinations(left, 2):
+        union = _union(one[1], two[1])
+        if union is not None:
+            others = [box for box in left if box is not one and box is not two]
+            return _joined([*others, (one[0] + two[0], union)])
+    return left
+
+
+def _union(one: Box, two: Box) -> Box | None:
+    """The union of two boxes that touch in one column and agree in all others; None of any other two.
+
+    >>> _union({0: (24.5, np.inf)}, {0: (21.5, 24.5)})
+    {0: (21.5, inf)}
+    """
+    differ = [column for column in one.keys() | two.keys() if one.get(column, WHOLE) != two.get(column, WHOLE)]
+    if len(differ) != 1:
+        return None
+    lower, upper = sorted((one.get(differ[0], WHOLE), two.get(differ[0], WHOLE)))
+    if lower[1] < upper[0]:
+        return None
+    joined = {**one, differ[0]: (lower[0], max(lower[1], upper[1]))}
+    return {column: ends for column, ends in joined.items() if ends != WHOLE}
+
+
+def _leaves(tree: object) -> Iterator[tuple[int, int, Box]]:
+    """Of every leaf: the number of its rows, the expert that leads on most of them, and its ranges."""
     inner = tree.tree_  # type: ignore[attr-defined]
     classes = tree.classes_  # type: ignore[attr-defined]
-    stack: list[tuple[int, dict[int, tuple[float, float]]]] = [(0, {})]
+    stack: list[tuple[int, Box]] = [(0, {})]
     while stack:
         node, ranges = stack.pop()
         feature, cut = int(inner.feature[node]), float(inner.threshold[node])
         if inner.children_left[node] < 0:
             label = int(classes[int(inner.value[node].argmax())])
-            yield int(inner.n_node_samples[node]), label, _words(ranges, names)
+            yield int(inner.n_node_samples[node]), label, ranges
             continue
-        low, high = ranges.get(feature, (-np.inf, np.inf))
+        low, high = ranges.get(feature, WHOLE)
         stack.append((int(inner.children_right[node]), {**ranges, feature: (max(low, cut), high)}))
         stack.append((int(inner.children_left[node]), {**ranges, feature: (low, min(high, cut))}))
 
 
-def _words(ranges: dict[int, tuple[float, float]], names: Sequence[str]) -> str:
-    parts = []
+def _words(ranges: Box, names: Sequence[str]) -> str:
+    parts = [] if ranges else ["nearly everywhere"]
     for feature, (low, high) in ranges.items():
         name = names[feature]
         if " = " in name and {low, high} <= {-np.inf, 0.5, np.inf}:  # a level is there or not

@@ -163,6 +163,8 @@ def test_questions_that_cannot_be_asked_are_named(seen):
             x.ablate(0, 0, "renormalize")
         with pytest.raises(ValueError, match="must have two active experts a token or more"):
             trace.coactivation()
+        with pytest.raises(ValueError, match="initial must be a trace on the same tokens"):
+            seen.trace.usage(seen.trace.ids, initial=trace)
     with nn.xray(tiny("mixtral")) as x, pytest.raises(ValueError, match="documents must hold at least 20"):
         x.run(text(19, 4)).load()
 

@@ -1,12 +1,15 @@
 """The statistics of the X-ray: twins by enumeration, derivatives by differences, levels by simulation."""
 
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from benchmarks.xray_levels import documents, level, sticky_labels, sticky_losses
+from benchmarks.xray_levels import documents, FILE, level, sticky_labels, sticky_losses, table
+from benchmarks.xray_study import table as study_table
 from gatewise.geometry import alignment, specialization
 from gatewise.geometry.grouped_rows import halves, ratio_and_error, ratio_interval, sign_flip_p_values
 from gatewise.nn.xray.class_information import class_counts, information, largest_p_values, permuted_topics, shifted
@@ -183,6 +186,20 @@ def test_fewer_than_twenty_groups_are_refused():
         specialization(losses, where, groups=np.arange(190) % 19)
     with pytest.raises(ValueError, match="groups must hold one label a row"):
         alignment(where, where, 2, groups=[1, 2])
+
+
+def test_the_tables_of_the_guide_are_what_the_commands_print():
+    guide = (Path(__file__).parents[3] / "docs" / "xray.md").read_text()
+    levels, study = (json.loads(file.read_text()) for file in (FILE, study_table.FILE))
+    assert table(levels) in guide
+    for row in (*study_table.rows(study), *study_table.second_table(study)):
+        assert f"| {' | '.join(row)} |" in guide
+    for cells in levels.values():  # with documents as units no level is far above 5 %
+        found = [value for one in cells for key, value in one["levels"].items() if value and "tokens" not in key]
+        assert max(found, default=0.0) <= 0.065
+    held = [one["pruning coverage"] for one in study.values() if "pruning coverage" in one]
+    assert len(held) == 4
+    assert all(one["repeats"] == 200 and one["held"] >= 184 for one in held)
 
 
 @pytest.mark.slow

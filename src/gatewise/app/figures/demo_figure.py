@@ -34,7 +34,7 @@ def demo_table(demo: Demo) -> Table:
     return table
 
 
-def demo_figure(demo: Demo, place: Path | Output, resolution: int = 241) -> Path:
+def demo_figure(demo: Demo, place: Path | Output, resolution: int = 161) -> Path:
     """Draw three panels into a file: true regions, learned regions, and the leading candidates' weights over time."""
     axis = np.linspace(-1.0, 1.0, resolution)
     X = np.stack([grid.ravel() for grid in np.meshgrid(axis, axis)], axis=1)

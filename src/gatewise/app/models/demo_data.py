@@ -31,7 +31,7 @@ parameters = { n_neighbors = 12 }
 TARGET = "temperature"
 
 
-def make_table(n: int = 1000, seed: int = 0) -> Any:
+def make_table(n: int = 800, seed: int = 0) -> Any:
     """A data frame of n made-up stations and days, in degrees Celsius, km, metres and m/s; some winds are missing.
 
     The coastal forecast is good within some 50 km of the sea, the alpine one above some 900 m, the global one is

@@ -83,8 +83,9 @@ class Trace:
         names, codes = np.unique(np.asarray(classes), return_inverse=True)
         if codes.shape != self.ids.shape:
             raise ValueError(f"classes must have one label for each of the {len(self.ids)} tokens, not {codes.shape}")
-        if initial is not None and not np.array_equal(initial.ids, self.ids):
-            raise ValueError("initial must be a trace on the same tokens")
+        sizes = [[layer.n_experts for layer in one.layers] for one in (self, initial or self)]
+        if initial is not None and not (np.array_equal(initial.ids, self.ids) and sizes[0] == sizes[1]):
+            raise ValueError(f"initial must be a trace on the same tokens, of layers with {sizes[0]} experts")
         found = measured_usage(
             self.layers,
             self.units,

@@ -1,0 +1,39 @@
+"""Screening of experts where there are many."""
+
+import numpy as np
+
+import gatewise as gw
+from gatewise.experts import ColumnExpert
+from gatewise.router.training import MOST_ROUTED, screened
+
+LIGHT = gw.MoESettings(n_orders=1, spreads=(1.0,), learners=(), test=False)
+
+
+def test_the_useful_experts_stay():
+    rng = np.random.default_rng(0)
+    n, M = 400, MOST_ROUTED + 20
+    y = rng.normal(size=n)
+    F = y[:, None] + 3.0 * np.abs(rng.normal(size=(n, M))) + 5.0  # useless, and all on one side
+    F[:, 7], F[: n // 2, 70] = y + rng.normal(size=n), y[: n // 2]  # one for everywhere, one for half of the rows
+    kept = screened(F, y, np.ones(n), np.arange(M))
+    assert len(kept) == MOST_ROUTED
+    assert {7, 70} <= set(kept.tolist())
+    np.testing.assert_array_equal(kept, np.sort(kept))
+    moved = rng.permutation(M)
+    again = screened(F[:, moved], y, np.ones(n), np.arange(M))
+    assert {7, 70} <= {int(moved[m]) for m in again}
+
+
+def test_experts_that_are_left_out_are_named_and_have_no_weight():
+    rng = np.random.default_rng(1)
+    n, M = 200, MOST_ROUTED + 6
+    y = rng.normal(size=n)
+    F = y[:, None] + rng.normal(size=(n, M)) * np.linspace(0.5, 3.0, M)
+    experts = [(f"e{m}", ColumnExpert(m)) for m in range(M)]
+    model = gw.MoERegressor(experts, gates=["linear"], k=None, cv="prefit", settings=LIGHT, random_state=0).fit(F, y)
+    places = [int(name[1:]) for name in model.left_out_]
+    assert len(places) == 6
+    assert not model.gate_weights(F)[:, places].any()
+    assert model.left_out_[0] in model.summary()
+    assert model.report()["left_out"] == model.left_out_
+    assert model.predict(F).shape == (n,)
