@@ -85,7 +85,7 @@ def test_gaps_are_filled_without_bias():
     assert np.nanmean(gaps[:, 1]) > chance[:, 1].mean() + 0.1
     assert "propensities" in router.assumption_
     assert (router.decide(X[:500]) == router.models_[chance[:500].argmax(axis=1)]).mean() > 0.9
-    silent = gw.ScoreRouter(n_components=4, random_state=0).fit(X[:600], gaps[:600])
+    silent = gw.ScoreRouter(n_components=4, random_state=0).fit(X[:300], gaps[:300])
     assert "assumed" in silent.summary()
     assert silent.routability_ is None
 
