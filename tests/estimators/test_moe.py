@@ -558,6 +558,26 @@ class SideGate(ScoreGate):
         return np.column_stack([np.sign(X[:, self.column]), np.ones(len(X))])
 
 
+def test_forecasts_may_be_missing_on_some_rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=260)
+    y = np.sin(x) + 0.1 * rng.normal(size=260)
+    F = y[:, None] + rng.normal(size=(260, 3)) * [0.2, 0.4, 0.6]
+    hole = rng.uniform(size=F.shape) < 0.2
+    hole[hole.all(axis=1)] = False
+    X = np.column_stack([x, np.where(hole, np.nan, F)])
+    experts = [(name, ColumnExpert(m + 1)) for m, name in enumerate("abc")]
+    model = gw.MoERegressor(experts, gates=["linear"], cv="prefit", random_state=0, settings=UNTESTED)
+    model.fit(X[:150], y[:150]).partial_fit(X[150:200], y[150:200])
+    np.testing.assert_array_equal(model.guarded_rows(X[200:]), hole[200:])
+    prediction = model.predict(X[200:])
+    assert np.sqrt(np.mean((prediction - y[200:]) ** 2)) < 0.3
+    np.testing.assert_allclose(sum(model.explain(X[200:]).values()), prediction, atol=1e-10)
+    X[210, 1:] = np.nan
+    with pytest.raises(ValueError, match="missing at row 10"):
+        model.predict(X[200:])
+
+
 def test_the_power_of_the_likelihood_is_higher_where_experts_are_given(halves):
     X, y, _ = halves
     for cv, rate in (("prefit", 0.5), (5, 0.1)):
@@ -660,7 +680,7 @@ class TestErrors:
         X = X.copy()
         X[3, 1] = np.nan
         with pytest.raises(ValueError, match=r"'one'.*must return finite numbers"):
-            gw.MoERegressor([("one", ColumnExpert("b")), ("two", ColumnExpert("c"))], settings=QUICK).fit(
+            gw.MoERegressor([("one", Recorder(1)), ("two", ColumnExpert("c"))], settings=QUICK).fit(
                 pd.DataFrame(X, columns=["a", "b", "c"]), y
             )
 

@@ -246,7 +246,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             X=X,
             y=y,
             sample_weight=weight / unit_weight,
-            routed=Pool(experts, params, self.n_jobs, seed=seed),
+            routed=Pool(experts, params, self.n_jobs, seed=seed, missing=True),
             shared=Pool(shared, params, self.n_jobs, seed=seed),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
             inputs=inputs.transform(X),
@@ -372,7 +372,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
 
     def _pool(self) -> Pool:
         """The fitted experts."""
-        return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs)
+        return Pool(list(zip(self._router.names, self.experts_, strict=True)), n_jobs=self.n_jobs, missing=True)
 
     def _guarded(self, X: Any) -> tuple[Floats, NDArray[np.bool_]]:
         """The experts' forecasts with those replaced that cannot be meant, and where that was, (n, M) each."""

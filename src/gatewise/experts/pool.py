@@ -64,7 +64,8 @@ class Pool:
     the number of processes (1: this one only; None: as joblib's context says); ``kind`` is the word for one of them
     in an error. ``outputs`` is the shape of an expert's answer at one row: () for a number, (C,) for probabilities of
     C classes, which become a last axis of every array of forecasts. An expert whose random_state is None is fitted
-    with a seed that follows from ``seed``, if given.
+    with a seed that follows from ``seed``, if given. With ``missing`` a forecast may be NaN, where an expert says so
+    (``may_miss``, as a `ColumnExpert` does).
 
     An error that an expert raises keeps its type and gets a note with the name of the expert. An answer that is not
     one finite number per row is a ValueError that names the expert.
@@ -76,6 +77,7 @@ class Pool:
     kind: str = "expert"
     outputs: tuple[int, ...] = ()
     seed: int | None = None
+    missing: bool = False
 
     @classmethod
     def of(cls, experts: Iterable[Any], argument: str = "experts", least: int = 1, kind: str = "expert") -> Self:
@@ -135,7 +137,14 @@ class Pool:
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_fit_one)(
-                self._label(name) + fold, expert, X, columns[:, m], split, self.params.get(name, {}), self.outputs
+                self._label(name) + fold,
+                expert,
+                X,
+                columns[:, m],
+                split,
+                self.params.get(name, {}),
+                self.outputs,
+                self.missing,
             )
             for fold, split in zip(_fold_labels(splits), splits, strict=True)
             for m, (name, expert) in enumerate(self._seeded())
@@ -175,10 +184,14 @@ class Pool:
     def predict(self, X: Any) -> Floats:
         """The predictions of all experts, (n, M)."""
         if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
-            columns = [expert_predictions(one, X, self._label(name), self.outputs) for name, one in self.experts]
+            columns = [
+                expert_predictions(one, X, self._label(name), self.outputs, missing=self.missing)
+                for name, one in self.experts
+            ]
         else:
             columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
-                delayed(expert_predictions)(one, X, self._label(name), self.outputs) for name, one in self.experts
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
+                for name, one in self.experts
             )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
 
@@ -204,7 +217,12 @@ class Pool:
         for m, rows, weights in assignments:
             name, expert = self.experts[m]
             part = X if len(rows) == n else _safe_indexing(X, rows)
-            yield m, rows, weights, expert_predictions(expert, part, self._label(name), self.outputs)
+            yield (
+                m,
+                rows,
+                weights,
+                expert_predictions(expert, part, self._label(name), self.outputs, missing=self.missing),
+            )
 
     def _label(self, name: str) -> str:
         return f"the {self.kind} {name!r}"
@@ -230,10 +248,12 @@ def expert_predictions(
     label: str = "the expert",
     outputs: tuple[int, ...] = (),
     places: Indices | None = None,
+    missing: bool = False,
 ) -> Floats:
     """The predictions of one expert, (n,) or (n, *outputs), checked.
 
-    An error calls the expert ``label`` and names a row by its number in ``places`` (n,), where they are given.
+    An error calls the expert ``label`` and names a row by its number in ``places`` (n,), where they are given. With
+    ``missing``, an expert that has ``may_miss`` may answer NaN.
 
     >>> expert_predictions(lambda X: X[:, 0] + 1.0, np.zeros((2, 1)))
     array([1., 1.])
@@ -250,8 +270,11 @@ def expert_predictions(
     if predictions.shape != (n, *outputs):
         what = "probabilities" if outputs else "one number"
         raise ValueError(f"{label} must return shape {(n, *outputs)}, {what} per row, not {predictions.shape}")
-    if not np.isfinite(predictions).all():
-        row = int(np.argmin(np.isfinite(predictions.reshape(n, -1)).all(axis=1)))
+    answered = np.isfinite(predictions)
+    if not answered.all() and missing and getattr(expert, "may_miss", False):
+        answered |= np.isnan(predictions)
+    if not answered.all():
+        row = int(np.argmin(answered.reshape(n, -1).all(axis=1)))
         place = row if places is None else int(places[row])
         raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {place}")
     return predictions
@@ -323,6 +346,7 @@ def _fit_one(
     split: Split,
     params: Mapping[str, Any],
     outputs: tuple[int, ...],
+    missing: bool,
 ) -> tuple[Any, Floats]:
     """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
@@ -335,7 +359,7 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test)
+    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
 
 
 def _fold_labels(splits: Sequence[Split]) -> list[str]:

@@ -35,7 +35,7 @@ class ForecastGuard:
     expert's held-out forecasts, width its length, and if its distance from the median of the other experts exceeds
     ``far``, twice the largest such distance on held-out rows. Held-out forecasts that are off the range of the
     response by more than its length do not count towards these ranges and distances, so an expert that diverges
-    is set aside wherever it does.
+    is set aside wherever it does. A forecast that is missing (NaN) is replaced in the same way.
     """
 
     low: Floats  # (M,)
@@ -70,19 +70,23 @@ class ForecastGuard:
         return cls(-wide, wide, wide)
 
     def doubts(self, m: int, forecasts: Floats) -> Booleans:
-        """Which forecasts (n,) of expert m lie outside of its range, (n,): only these may be set aside."""
-        return np.asarray((self.low[m] > forecasts) | (self.high[m] < forecasts))
+        """Which forecasts (n,) of expert m lie outside of its range or are missing, (n,): these may be set aside."""
+        return ~np.asarray((self.low[m] <= forecasts) & (self.high[m] >= forecasts))
 
     def apply(self, F: Floats) -> tuple[Floats, Booleans]:
-        """Forecasts F (n, M) with those replaced that are set aside, and where that was, (n, M)."""
-        aside = (self.low > F) | (self.high < F)
+        """Forecasts F (n, M) with those replaced that are set aside or missing, and where that was, (n, M)."""
+        aside = ~((self.low <= F) & (self.high >= F))
         if not aside.any():
             return F, aside
         rows = np.flatnonzero(aside.any(axis=1))
         part = F[rows]
         others = _others_median(np.where(aside[rows], np.nan, part))
-        alone = np.isnan(others)  # no other expert is within its range: the forecast is cut to its own
-        aside[rows] &= alone | (np.abs(part - others) > self.far)
+        alone, absent = np.isnan(others), np.isnan(part)
+        if (alone & absent).any():
+            row = int(rows[(alone & absent).any(axis=1).argmax()])
+            raise ValueError(f"X: a forecast is missing at row {row}, and no other can take its place; leave it out")
+        # Where no other expert is within its range, a forecast is cut to its own.
+        aside[rows] &= alone | absent | (np.abs(part - others) > self.far)
         kept = np.where(alone, np.clip(part, self.low, self.high), others)
         out = F.copy()
         out[rows] = np.where(aside[rows], kept, part)

@@ -105,7 +105,8 @@ def _distinct(F: Floats, size: float) -> Indices:
     kept: list[int] = []
     some = F[:: -(-len(F) // MOST_COMPARED)]
     for m in range(F.shape[1]):
-        if all(np.sqrt(np.mean((some[:, m] - some[:, k]) ** 2)) > SAME * size for k in kept):
+        gaps = [some[:, m] - some[:, k] for k in kept]
+        if all(not np.nanmean(gap**2) <= (SAME * size) ** 2 for gap in gaps if not np.isnan(gap).all()):
             kept.append(m)
     return np.array(kept, dtype=np.intp)
 
