@@ -250,6 +250,16 @@ def estimator_cases():
         ("RouterAggregator gate=None", lambda: gw.RouterAggregator([line, line], None, None).fit(rows, y), "gate"),
         ("RouterAggregator random_state='a'", lambda: router(gate, random_state="a").fit(rows, y), "random_state"),
         (
+            "RouterAggregator blocks={}",
+            lambda: gw.RouterAggregator(sines(), gate, gate.net([0.0, 1.0], d=2), blocks={}).fit(rows, y),
+            "blocks",
+        ),
+        (
+            "SharedRoutedRegressor region 1e9",
+            lambda: gw.SharedRoutedRegressor(PolynomialBasis(1), None, lambda X: np.full(len(X), 10**9)).fit(rows, y),
+            "partition",
+        ),
+        (
             "MoEClassifier random_state='a'",
             lambda: gw.MoEClassifier([LogisticRegression()] * 2, random_state="a").fit(rows, y > np.median(y)),
             "random_state",

@@ -18,7 +18,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from gatewise.arrays import as_floats, Floats, Indices
+from gatewise.arrays import as_floats, bounded_jobs, Floats, Indices
 from gatewise.experts.protocol import can_predict, Expert
 from gatewise.progress import RUNNING
 
@@ -135,7 +135,7 @@ class Pool:
         """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
             delayed(_fit_one)(
                 self._label(name) + fold,
                 expert,
@@ -189,7 +189,7 @@ class Pool:
                 for name, one in self.experts
             ]
         else:
-            columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
                 delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
                 for name, one in self.experts
             )
