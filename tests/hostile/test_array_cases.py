@@ -231,7 +231,7 @@ def estimator_cases():
         ("two of a name", {"experts": [("a", line), ("a", line)]}, "'a'"),
         ("a column that is not there", {"experts": [line, ("c", ColumnExpert("zz"))]}, "zz"),
         ("a column beyond the end", {"experts": [line, ("c", ColumnExpert(7))]}, "7"),
-        ("200 experts", {"experts": [(f"e{i}", line) for i in range(200)]}, "experts"),
+        ("600 experts", {"experts": [(f"e{i}", line) for i in range(600)]}, "experts"),
         ("gates='round'", {"gates": "round"}, "gates"),
         ("gates=None", {"gates": None}, "gates"),
         ("gates of other experts", {"gates": [gw.LinearGate(7)]}, "gates"),
