@@ -3,7 +3,6 @@
 Each error names the argument, what it was and what it must be.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -73,15 +72,6 @@ def as_finite(value: Any, name: str) -> float:
     if not np.isfinite(number):
         raise ValueError(f"{name} must be a finite number, not {value!r}")
     return number
-
-
-def bounded_jobs(n_jobs: int | None) -> int | None:
-    """The number of jobs, but at most eight or two a core: more would only start, and take memory.
-
-    >>> bounded_jobs(2), bounded_jobs(100_000) < 100_000
-    (2, True)
-    """
-    return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
 def as_rng(random_state: Any, name: str = "random_state") -> np.random.Generator:

@@ -4,6 +4,7 @@ Names are given by the user, or made from the type of the expert.
 """
 
 import copy
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,21 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
-from gatewise.arrays import as_floats, bounded_jobs, Floats, Indices
+from gatewise.arrays import as_floats, Floats, Indices
 from gatewise.experts.protocol import can_predict, Expert
 from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
+
+
+def bounded_jobs(n_jobs: int | None) -> int | None:
+    """The number of jobs, but at most eight or two a core: more would only start, and take memory.
+
+    >>> bounded_jobs(2), bounded_jobs(100_000) < 100_000
+    (2, True)
+    """
+    return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ import numpy as np
 from joblib import delayed, Parallel
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import bounded_jobs, Floats, Indices
+from gatewise.arrays import Floats, Indices
+from gatewise.experts.pool import bounded_jobs
 from gatewise.scores.leaders import centre, leading_models
 from gatewise.scores.leaf_members import fit_boosted, fit_forest, fit_tree
 from gatewise.scores.local_members import fit_category, fit_neighbours

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from joblib import delayed, Parallel
 
-from gatewise.arrays import bounded_jobs, Floats
+from gatewise.arrays import Floats
+from gatewise.experts.pool import bounded_jobs
 
 Score = Callable[[Floats], float]  # thresholds (J-1,) -> residual sum of squares, infinite if not allowed
 
