@@ -231,7 +231,7 @@ def estimator_cases():
         ("two of a name", {"experts": [("a", line), ("a", line)]}, "'a'"),
         ("a column that is not there", {"experts": [line, ("c", ColumnExpert("zz"))]}, "zz"),
         ("a column beyond the end", {"experts": [line, ("c", ColumnExpert(7))]}, "7"),
-        ("200 experts", {"experts": [(f"e{i}", line) for i in range(200)]}, "experts"),
+        ("600 experts", {"experts": [(f"e{i}", line) for i in range(600)]}, "experts"),
         ("gates='round'", {"gates": "round"}, "gates"),
         ("gates=None", {"gates": None}, "gates"),
         ("gates of other experts", {"gates": [gw.LinearGate(7)]}, "gates"),
@@ -249,6 +249,16 @@ def estimator_cases():
     for name, call, words in (
         ("RouterAggregator gate=None", lambda: gw.RouterAggregator([line, line], None, None).fit(rows, y), "gate"),
         ("RouterAggregator random_state='a'", lambda: router(gate, random_state="a").fit(rows, y), "random_state"),
+        (
+            "RouterAggregator blocks={}",
+            lambda: gw.RouterAggregator(sines(), gate, gate.net([0.0, 1.0], d=2), blocks={}).fit(rows, y),
+            "blocks",
+        ),
+        (
+            "SharedRoutedRegressor region 1e9",
+            lambda: gw.SharedRoutedRegressor(PolynomialBasis(1), None, lambda X: np.full(len(X), 10**9)).fit(rows, y),
+            "partition",
+        ),
         (
             "MoEClassifier random_state='a'",
             lambda: gw.MoEClassifier([LogisticRegression()] * 2, random_state="a").fit(rows, y > np.median(y)),

@@ -120,6 +120,8 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
         blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
+        if not isinstance(blocks, Blocks):
+            raise TypeError(f"blocks must be a Blocks or None, not {blocks!r}")
         measure = self._measure()
         setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None)
         rng = as_rng(self.random_state)

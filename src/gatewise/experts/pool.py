@@ -4,6 +4,7 @@ Names are given by the user, or made from the type of the expert.
 """
 
 import copy
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,15 @@ from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
+
+
+def bounded_jobs(n_jobs: int | None) -> int | None:
+    """The number of jobs, but at most eight or two a core: more would only start, and take memory.
+
+    >>> bounded_jobs(2), bounded_jobs(100_000) < 100_000
+    (2, True)
+    """
+    return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +145,7 @@ class Pool:
         """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
         n, M = len(targets), len(self.experts)
         columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+        results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
             delayed(_fit_one)(
                 self._label(name) + fold,
                 expert,
@@ -189,7 +199,7 @@ class Pool:
                 for name, one in self.experts
             ]
         else:
-            columns = Parallel(n_jobs=self.n_jobs, prefer="threads")(
+            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
                 delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
                 for name, one in self.experts
             )

@@ -14,6 +14,7 @@ from joblib import delayed, Parallel
 from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import Floats, Indices
+from gatewise.experts.pool import bounded_jobs
 from gatewise.scores.leaders import centre, leading_models
 from gatewise.scores.leaf_members import fit_boosted, fit_forest, fit_tree
 from gatewise.scores.local_members import fit_category, fit_neighbours
@@ -124,7 +125,7 @@ def fit_members(
 def in_threads(calls: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
     """The results of calls that spend their time in compiled code, each with one thread for linear algebra."""
     with threadpool_limits(1, "blas"):  # the result must not depend on the number of threads
-        return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(call)() for call in calls))
+        return list(Parallel(n_jobs=bounded_jobs(n_jobs), prefer="threads")(delayed(call)() for call in calls))
 
 
 def stack_weights(forecasts: Floats, scores: Floats) -> Floats:

@@ -6,6 +6,7 @@ import numpy as np
 from joblib import delayed, Parallel
 
 from gatewise.arrays import Floats
+from gatewise.experts.pool import bounded_jobs
 
 Score = Callable[[Floats], float]  # thresholds (J-1,) -> residual sum of squares, infinite if not allowed
 
@@ -21,7 +22,7 @@ def search_moving(
     >>> search_moving(lambda c: float(((c - 0.31) ** 2).sum()), np.linspace(0, 1, 11), 1)[0].round(9)
     array([0.3])
     """
-    workers = Parallel(n_jobs=n_jobs, prefer="threads")
+    workers = Parallel(n_jobs=bounded_jobs(n_jobs), prefer="threads")
 
     def profile(others: Sequence[float]) -> Floats:
         choices = [np.sort(np.append(others, point)) for point in grid]

@@ -12,6 +12,7 @@ from gatewise.arrays import as_count, as_vector, Floats, Indices
 
 Entry = TypeVar("Entry")
 Made = TypeVar("Made")
+MOST_REGIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ def given_labels(partition: Any, X: Any) -> Indices:
     whole = np.asarray(labels, dtype=np.intp)
     if not np.array_equal(whole, labels) or (len(whole) and whole.min() < 0):
         raise ValueError(f"partition must give whole numbers from 0 on, not {labels[:5]}")
+    if len(whole) and whole.max() >= MOST_REGIONS:
+        raise ValueError(
+            f"partition must give regions below {MOST_REGIONS}, not {whole.max()}; number them from 0 on"
+        )
     return whole
 
 
