@@ -100,6 +100,7 @@ def test_advantage_bars_tell_specialists_from_luck(tmp_path):
     assert png(figure, tmp_path) > 5000
 
 
+@pytest.mark.slow
 def test_the_figure_of_the_guide(tmp_path):
     before = dict(rcParams)
     run = run_geometry(n=400)

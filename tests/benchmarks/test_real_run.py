@@ -41,6 +41,7 @@ def results():
     return run(SMALL, splits=2, competitors=QUICK)
 
 
+@pytest.mark.slow
 def test_results_come_in_order_and_splits_differ(results):
     assert [(one.data, one.split, one.competitor) for one in results] == [
         (data.name, split, one.name) for data in SMALL for split in range(2) for one in QUICK

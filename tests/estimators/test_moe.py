@@ -73,7 +73,11 @@ def local(halves):
 
 
 @parametrize_with_checks(
-    [gw.MoERegressor(PLAIN, gates=["linear"], random_state=0, settings=replace(QUICK, n_orders=2, spreads=(1.0,)))],
+    [
+        gw.MoERegressor(
+            PLAIN, gates=["linear"], random_state=0, settings=replace(UNTESTED, n_orders=2, spreads=(1.0,))
+        )
+    ],
     expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
 @pytest.mark.filterwarnings("ignore")

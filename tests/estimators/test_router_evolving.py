@@ -179,6 +179,7 @@ def test_states_that_do_not_fit_into_memory_are_left_out_and_the_error_is_told(n
     assert n_states < 30
 
 
+@pytest.mark.slow
 def test_the_bound_of_the_thinning_error_holds_in_a_few_runs():
     found = thinning.run(range(3), n_fresh=800)
     assert found["covered"] >= 2

@@ -203,6 +203,7 @@ def test_compare_gives_both_errors_and_a_verdict():
     assert "pays" not in flat.verdict or "does not pay" in flat.verdict
 
 
+@pytest.mark.slow
 def test_compare_on_general_learners():
     learner = LinearRegression()
     model = gw.SharedRoutedRegressor(learner, DummyRegressor(), regions, method="backfit")

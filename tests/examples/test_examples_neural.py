@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pytest
 import torch
 
 from examples.neural import language, regression
@@ -32,6 +33,7 @@ def test_active_parameters_are_equal_up_to_the_router():
         assert max(counts) - min(counts) <= 7  # the biases of scalar outputs
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_a_seed_fixes_it():
     top_1 = VARIANTS[2]
     first, again = (regression.train(top_1, 0, 60) for _ in range(2))

@@ -49,6 +49,7 @@ def test_the_separated_gate_realises_the_regions_and_its_idle_experts_never_lead
     assert built.gate.separation(built.theta) > 0.0
 
 
+@pytest.mark.slow
 def test_the_separation_of_idle_experts_falls_no_faster_than_the_order_says():
     gaps = [
         geometry.separated_top1_gate(DIRECTIONS, M, np.sqrt(2.0)).gate.separation(

@@ -78,6 +78,7 @@ def test_the_plain_rule_is_biased_and_residualization_mends_it():
     assert mended.mse == pytest.approx(joint.mse, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coordinates", ["fixed", "moving"])
 def test_the_figure_has_one_point_for_each_design_and_size(coordinates):
     rows = shared_figure.run(sizes=(200,), reps=2, coordinates=coordinates)
@@ -114,6 +115,7 @@ class TestCommands:
         content = json.loads((tmp_path / "rates.json").read_text())
         assert {row["expected"] for row in content["slopes"]} == {-1.0, -0.5, 0.0}
 
+    @pytest.mark.slow
     def test_others(self, run, tmp_path):
         assert run("two-stage", "--reps", "2")[0] == 0
         assert run("shared", "--reps", "2")[0] == 0
