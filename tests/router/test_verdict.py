@@ -1,6 +1,7 @@
 """Does gating pay? The rule and its interval."""
 
 import numpy as np
+import pytest
 
 from gatewise.router.candidates import candidate_list
 from gatewise.router.verdict import gain_interval, HeldOutLosses, reach_verdict, signal_p_value
@@ -39,3 +40,10 @@ class TestVerdict:
         same = (np.ones(10), np.ones(10), np.ones(10))
         assert gain_interval(*same) == (0.0, 0.0, 0.0)
         assert signal_p_value(np.zeros((10, 2)), np.ones(10)) == 1.0
+
+    def test_the_gain_of_one_fit_is_less_certain_than_a_mean(self):
+        rng = np.random.default_rng(1)
+        ours, other = rng.chisquare(1, 400), rng.chisquare(1, 400)
+        found = gain_interval(ours, other, np.ones(400))
+        error = (other - ours).std(ddof=1) / np.sqrt(400)
+        assert (found.value - found.low) * other.mean() == pytest.approx(1.5 * 1.96 * error, rel=1e-3)
