@@ -1,8 +1,8 @@
 """Designs for the verdict of `MoERegressor`: eight in which no gate helps, and one whose truth is a gate.
 
 In a design with given forecasts the truth is a mixture of the experts with constant weights: no gate can be better.
-In a design with fitted experts the truth is one that a single expert can learn; `benchmarks.verdict` fits gates over
-the same experts on fresh rows, 100,000 in all, and files what they gain over constant weights there.
+In a design with fitted experts the truth is one that a single expert can learn. That no gate helps there is likely,
+but not yet checked on many fresh rows.
 """
 
 from collections.abc import Callable, Sequence
