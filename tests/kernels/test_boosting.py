@@ -118,3 +118,10 @@ def test_units_and_order_of_experts_do_not_matter(rng):
     plain = scores(1.0, [0, 1])
     np.testing.assert_allclose(scores(1024.0, [0, 1]), plain, atol=1e-9)
     np.testing.assert_allclose(scores(1.0, [1, 0])[:, ::-1], plain, atol=1e-9)
+
+
+def test_without_columns_nothing_is_grown(rng):
+    _, F, truth, _ = board(rng, 40)
+    found = boosted(np.empty((40, 0)), F, ResidualLoss(truth), PLAN, asked=np.arange(5))
+    assert len(found.trees.feature) == 0
+    assert not found.outputs.any()

@@ -47,7 +47,9 @@ class SortedColumns(NamedTuple):
         place = np.full(self.values.shape[1], -1, dtype=np.int32)
         place[rows] = np.arange(len(rows), dtype=np.int32)
         order = place[self.order]
-        return SortedColumns(np.ascontiguousarray(self.values[:, rows]), order[order >= 0].reshape(len(order), -1))
+        return SortedColumns(
+            np.ascontiguousarray(self.values[:, rows]), order[order >= 0].reshape(len(order), len(rows))
+        )
 
 
 @dataclass(frozen=True)
