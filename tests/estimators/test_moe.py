@@ -583,8 +583,8 @@ def test_forecasts_may_be_missing_on_some_rows():
 
 
 def test_a_table_that_tells_a_gate_nothing_is_taken():
-    rows = pd.DataFrame({"name": [f"row {i}" for i in range(60)]})  # every level is rare
-    y = np.random.default_rng(0).normal(size=60)
+    rows = pd.DataFrame({"name": [f"row {i}" for i in range(150)]})  # every level is rare
+    y = np.random.default_rng(0).normal(size=150)
     pool = [("mean", DummyRegressor()), ("high", DummyRegressor(strategy="quantile", quantile=0.8))]
     model = gw.MoERegressor(pool, gates=["linear", "tree"], random_state=0, settings=UNTESTED).fit(rows, y)
     assert np.ptp(model.predict(rows)) < 1e-12
