@@ -15,6 +15,7 @@ from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 import gatewise as gw
+from benchmarks.verdict_designs import strength_for
 from gatewise.arrays import Floats
 from gatewise.losses import LogLoss
 from gatewise.solvers.softmax_path import stack_weights
@@ -59,15 +60,6 @@ def gap(strength: float) -> float:
     return float(weight @ (np.log(best) - np.log(constant)) / len(P))
 
 
-def strength_for(wanted: float) -> float:
-    """The strength of a gate with this gap, by bisection."""
-    low, high = 0.0, 20.0
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if gap(middle) < wanted else (low, middle)
-    return high
-
-
 def says_gating_pays(n: int, weights: Any, strength: float, seed: int) -> bool:
     """One draw of a design: constant weights where they are given, else a gate of this strength."""
     rng = np.random.default_rng([seed, n])
@@ -86,7 +78,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=(500,))
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    strength = strength_for(GAP)
+    strength = strength_for(GAP, gap, halvings=12)
     found = {"strength": strength, "runs": given.runs}
     for n in given.sizes:
         designs = {**CONSTANTS, f"a gate is true, {GAP} nats": None}

@@ -130,10 +130,10 @@ def gap(strength: float, noise: float = 0.6) -> float:
     return 1.0 - noise**2 / constant
 
 
-def strength_for(wanted: float) -> float:
-    """The strength of the gate with this gap, by bisection."""
+def strength_for(wanted: float, gap_of: Callable[[float], float] = gap, halvings: int = 10) -> float:
+    """The strength of the gate whose gap, by ``gap_of``, is the one wanted: by bisection."""
     low, high = 0.0, 20.0
-    for _ in range(10):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if gap(middle) < wanted else (low, middle)
+        low, high = (middle, high) if gap_of(middle) < wanted else (low, middle)
     return high
