@@ -6,7 +6,6 @@ line is being imported.
 
 import os
 import signal
-import sys
 from types import FrameType
 
 from gatewise.app import INTERRUPTED, STOPPED
@@ -30,4 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,6 +16,7 @@ from numba import types
 from gatewise.kernels.code_cache import has_sources, KernelCache
 from gatewise.kernels.inner_code import close_to_python, INNER, OPTIMISED
 
+_unliteral: Any = types.unliteral
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -63,7 +64,7 @@ def leaf(function: F) -> F:
     function may index arrays and call other leaves, but it must not make, slice or return an array.
     """
     dispatcher = _inner(function, fastmath={"contract"}, _nrt=False, forceinline=True)
-    return _without_literals(dispatcher)
+    return cast(F, _without_literals(dispatcher))
 
 
 def sum_leaf(function: F) -> F:
@@ -111,17 +112,17 @@ def _without_literals(dispatcher: Any) -> Any:
 
     Numba would compile another version for every such number. Where the function is inlined, both come to the same.
     """
-    if isinstance(dispatcher, numba.core.dispatcher.Dispatcher):
+    if hasattr(dispatcher, "get_call_template"):
         template = dispatcher.get_call_template
         dispatcher.get_call_template = lambda args, kws: template(
-            [types.unliteral(kind) for kind in args], {name: types.unliteral(kind) for name, kind in kws.items()}
+            [_unliteral(kind) for kind in args], {name: _unliteral(kind) for name, kind in kws.items()}
         )
     return dispatcher
 
 
 def _without_collector(dispatcher: Any) -> Any:
     """Let the garbage collector rest while a function is compiled: the compiler's many objects are in use."""
-    if isinstance(dispatcher, numba.core.dispatcher.Dispatcher):
+    if hasattr(dispatcher, "get_call_template"):
         compile_it = dispatcher.compile
 
         def compile_undisturbed(signature: Any) -> Any:
