@@ -20,6 +20,7 @@ from benchmarks.real.competitors import Competitor, Contest, OURS, ROUTER_VERSIO
 from benchmarks.real.run import run, SplitResult
 from benchmarks.real.suites import DATA_SETS, HALVES, select
 from benchmarks.real.summary import mean_errors
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, show_progress
 from gatewise.arrays import Floats
@@ -194,7 +195,7 @@ def record(rows: Sequence[Brought], results: Sequence[SplitResult], pool: str, s
         data: dict(zip(errors.competitors, row, strict=True))
         for data, row in zip(errors.data, errors.mse.tolist(), strict=True)
     }
-    return {"benchmark": "ablations", "pool": pool, "splits": splits, "table": table, "mse": mse}
+    return {"benchmark": "ablations", **provenance(), "pool": pool, "splits": splits, "table": table, "mse": mse}
 
 
 if __name__ == "__main__":
