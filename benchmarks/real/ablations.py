@@ -5,7 +5,7 @@ results are kept by data set, split and ablation: a run that was stopped goes on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,8 +29,6 @@ from gatewise.gates.registry import AUTOMATIC
 from gatewise.router.fitted_router import ForecastGuard
 from gatewise.router.settings import MoESettings
 
-FULL = MoESettings(test=False)  # the test touches no prediction
-
 
 class UnguardedRouter(MoERegressor):
     """The router without its guard: every forecast is taken as it is."""
@@ -44,9 +42,9 @@ class UnguardedRouter(MoERegressor):
 
 @dataclass(frozen=True)
 class Ablation:
-    """One part less: other settings, other gates, or another class."""
+    """One part less: other settings, other gates, or another class. The test of gates touches no prediction."""
 
-    settings: MoESettings = FULL
+    settings: MoESettings = field(default_factory=lambda: MoESettings(test=False))
     gates: Any = "auto"
     kind: type[MoERegressor] = MoERegressor
 
