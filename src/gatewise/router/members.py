@@ -262,18 +262,20 @@ def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str
 class SoftmaxMembers(FieldsOnly):
     """Softmax gates, each with a path of spreads; some with a linear correction that is fitted with the gate.
 
-    ``paths`` holds the fitted gates by name and by whether they are corrected, one for every entry of ``spreads``.
+    ``paths`` holds the fitted gates by name and by whether they are corrected, one for each of the ``spreads`` of
+    that name.
     """
 
     candidates: tuple[Candidate, ...]
     common: CommonFit
     paths: Mapping[tuple[str, bool], GatePath]
-    spreads: tuple[float, ...]
+    spreads: Mapping[str, tuple[float, ...]]
 
     @classmethod
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
         """Fit every gate along its path."""
-        F, spreads = task.rows.F, tuple(sorted({c.spread for c in candidates}))
+        F, tried = task.rows.F, dict.fromkeys((c.name, c.spread) for c in candidates)
+        spreads = {name: tuple(sorted(spread for one, spread in tried if one == name)) for name, _ in tried}
         gates = list({(c.name, c.corrected): None for c in candidates})
         ks: dict[tuple[str, bool], list[int]] = {gate: [] for gate in gates}
         for c in candidates:
@@ -281,11 +283,15 @@ class SoftmaxMembers(FieldsOnly):
                 ks[c.name, False].append(c.k)
         linear = np.column_stack([np.ones(len(F)), F])
         requests = [
-            PathRequest(task.rows.features[name], spreads, linear if on else None, GATE_SPREAD, ks[name, on])
+            PathRequest(task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on])
             for name, on in gates
         ]
         places = [
-            (gates.index((c.name, c.corrected)), spreads.index(c.spread), c.k and 1 + ks[c.name, False].index(c.k))
+            (
+                gates.index((c.name, c.corrected)),
+                spreads[c.name].index(c.spread),
+                c.k and 1 + ks[c.name, False].index(c.k),
+            )
             for c in candidates
         ]
         groups: FittedGroup = []
@@ -353,9 +359,9 @@ class SoftmaxMembers(FieldsOnly):
         return out
 
     def _theta(self, c: Candidate) -> Floats:
-        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)])
+        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads[c.name].index(c.spread)])
 
     def _correction(self, c: Candidate) -> Floats:
         if not c.corrected:
             return np.zeros(len(self.common.stack) + 1)
-        return np.asarray(self.paths[c.name, True].linear[self.spreads.index(c.spread)])
+        return np.asarray(self.paths[c.name, True].linear[self.spreads[c.name].index(c.spread)])
