@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
+MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
@@ -87,9 +89,11 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
     Experts that make the same forecasts count as one, the first of them, and of more than MOST_ROUTED only the most
-    useful are in the list; the others have no weight.
+    useful are in the list; the others have no weight. Of more than MOST_LEARNED rows a random choice is used.
     """
     M = held_out.F.shape[1]
+    if not task.shared.experts and not task.settings.specialize:  # these look at every row
+        held_out = _some_entries(held_out, task.seed)
     distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
     if len(distinct) > MOST_ROUTED and not task.routed.outputs:
         distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
@@ -100,6 +104,15 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
     return fit, view
+
+
+def _some_entries(held: HeldOut, seed: int) -> HeldOut:
+    """The entries, or a random choice of them where there are many, in their order."""
+    n = len(held.rows)
+    if n <= MOST_LEARNED:
+        return held
+    kept = np.sort(np.random.default_rng([seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False))
+    return replace(held, rows=held.rows[kept], fold=held.fold[kept], F=held.F[kept])
 
 
 def _distinct(F: Floats, size: float) -> Indices:
@@ -277,9 +290,9 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
 
 
 def _in_parts(F: Floats, seed: int) -> HeldOut:
-    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts."""
+    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts, or in halves if many."""
     n = len(F)
-    part = np.sort(np.arange(n) % min(PARTS, n))
+    part = np.sort(np.arange(n) % min(PARTS if n <= MOST_LEARNED else 2, n))
     rows = np.random.default_rng(seed).permutation(n)
     train = tuple(np.sort(rows[part != number]) for number in range(part[-1] + 1))
     return HeldOut(rows, part, F[rows], train)
