@@ -9,7 +9,7 @@ from gatewise.router.verdict import gain_interval, HeldOutLosses, reach_verdict,
 
 
 class TestVerdict:
-    CANDIDATES = candidate_list(["a", "b"], {"linear": [None]}, [1.0], corrected=False)
+    CANDIDATES = candidate_list(["a", "b"], {"linear": [(1.0, None)]}, corrected=False)
 
     def reach(self, gate_share, signal, gain=0.1, n=400):
         rng = np.random.default_rng(0)
