@@ -112,7 +112,7 @@ def crossed(
     """The entries chosen for the two halves, each on the other half, and the results with them."""
     parts = [[one for one in results if one.data in set(names)] for names in halves]
     losses = [grid_losses(part, grid) for part in reversed(parts)]
-    chosen = [min(grid, key=lambda entry, values=values: values[entry]) for values in losses]
+    chosen = [min(grid, key=values.__getitem__) for values in losses]
     return chosen, [one for part, entry in zip(parts, chosen, strict=True) for one in as_ours(part, entry)]
 
 
