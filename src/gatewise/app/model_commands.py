@@ -173,13 +173,13 @@ def report(
 
 def show_page(saved: Any, frame: Any, place: Path | Output, model: str, data: str) -> Any:
     """Write the page of a saved model about a data frame and say where it is; the findings that the page shows."""
-    from gatewise.app.page import findings, page_file  # noqa: PLC0415
+    from gatewise.app.page import class_findings, class_page, findings, page_file  # noqa: PLC0415
 
     if hasattr(saved.model, "classes_"):
-        raise ValueError(
-            "model: pages explain models of numbers only; the facts of a model of classes are what `gatewise fit "
-            "--json FILE` writes, its calibration included"
-        )
+        with messages.status("asking the model"):
+            of_classes = class_findings.find_classes(saved, frame)
+        say(f"page: {class_page.write_class_page(of_classes, place, model, data)}")
+        return of_classes
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
     say(f"page: {page_file.write_page(found, place, model, data)}")
