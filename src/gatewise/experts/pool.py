@@ -8,18 +8,21 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.arrays import as_floats, Floats, Indices
+from gatewise.backends import sent_once
 from gatewise.experts.protocol import can_predict, Expert
 from gatewise.progress import RUNNING
 
@@ -144,28 +147,28 @@ class Pool:
     ) -> list[list[tuple[Any, Floats]]]:
         """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
         n, M = len(targets), len(self.experts)
-        columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
-            delayed(_fit_one)(
-                self._label(name) + fold,
-                expert,
-                X,
-                columns[:, m],
-                split,
-                self.params.get(name, {}),
-                self.outputs,
-                self.missing,
-            )
-            for fold, split in zip(_fold_labels(splits), splits, strict=True)
-            for m, (name, expert) in enumerate(self._seeded())
-        )
+        columns, params = targets.reshape(n, -1), [self.params.get(name, {}) for name in self.names]
+        given = [X, columns, *chain(*splits), *chain(*(own.values() for own in params))]
         done, now = [], RUNNING.get()
         if now is not None:
             now.stage(stage, M * len(splits))
-        for result in results:
-            done.append(result)
-            if now is not None:
-                now.step(self.experts[(len(done) - 1) % M][0])
+        with _travelling(given):
+            results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
+                delayed(_fit_one)(
+                    (self._label(name) + fold, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])),
+                    expert,
+                    X,
+                    columns,
+                    *split,
+                    *params[m].values(),
+                )
+                for fold, split in zip(_fold_labels(splits), splits, strict=True)
+                for m, (name, expert) in enumerate(self._seeded())
+            )
+            for result in results:
+                done.append(result)
+                if now is not None:
+                    now.step(self.experts[(len(done) - 1) % M][0])
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
 
     def _seeded(self) -> list[tuple[str, Any]]:
@@ -199,10 +202,11 @@ class Pool:
                 for name, one in self.experts
             ]
         else:
-            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
-                delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
-                for name, one in self.experts
-            )
+            with _travelling([X]):
+                columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
+                    delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
+                    for name, one in self.experts
+                )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
 
     def total(self, X: Any) -> Floats:
@@ -348,25 +352,33 @@ class Noting:
             error.add_note(self.note)
 
 
+def _travelling(values: list[Any]) -> AbstractContextManager[Any]:
+    """On a cluster, every value is sent to the workers once; tasks then refer to it."""
+    client = getattr(get_active_backend()[0], "client", None)
+    return nullcontext() if client is None else sent_once(client, values)
+
+
 def _fit_one(
-    label: str,
+    about: tuple[str, int, tuple[int, ...], bool, tuple[str, ...]],
     expert: Any,
     X: Any,
-    y: Floats,
-    split: Split,
-    params: Mapping[str, Any],
-    outputs: tuple[int, ...],
-    missing: bool,
+    targets: Floats,
+    train: Indices,
+    test: Indices,
+    *params: Any,
 ) -> tuple[Any, Floats]:
     """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
+    ``about``: what an error calls the expert, its column in targets (n, 1 or M), `Pool.outputs`, `Pool.missing`, and
+    the names of ``params``, the keywords of its fit. Arrays are arguments of their own, so that none travels twice.
     If rows are held out the fitted model is not needed any more, and None is returned in its place.
     """
-    train, test = split
+    label, column, outputs, missing, names = about
+    y, keywords = targets[:, column], dict(zip(names, params, strict=True))
     whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
     part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
     with Noting(f"raised by {label}"):
-        model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
+        model = clone(expert).fit(part, target, **_check_method_params(X, keywords, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
     return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
