@@ -21,6 +21,7 @@ Work: TypeAlias = Callable[..., Any]
 Tasks: TypeAlias = Sequence[tuple[Any, ...]]
 Backend: TypeAlias = Callable[[Work, Tasks], Iterator[tuple[int, Any]]]
 SECONDS_TO_ANSWER = 10
+SMALL = 2**19  # forecasts: fits to a table of fewer take longer to start on a GPU than to do on a CPU
 LARGE = 1000  # bytes: a value of more is sent to the workers of a cluster once, and not with every task
 DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # where gates are fitted; see `on_device`
 
@@ -70,7 +71,12 @@ def on_device(device: str | None) -> Iterator[None]:
 
 
 def device_paths(requests: Any, F: Any, loss: Any, samples: Any, device: str) -> Any:
-    """Paths of gates, as `gatewise.solvers.softmax_path.sample_paths` gives them, fitted on a device."""
+    """Paths of gates, as `gatewise.solvers.softmax_path.sample_paths` gives them, fitted on a device.
+
+    None where the table F (n, M) is so small that compiled code is faster than a GPU.
+    """
+    if device.startswith("cuda") and F.size < SMALL:
+        return None
     return _neural("gatewise.nn.device_paths").device_paths(requests, F, loss, samples, device)
 
 
@@ -115,36 +121,55 @@ def _client(address: str, set_as_default: bool) -> Any:
         raise ValueError(f"no dask scheduler answers at {address!r}; start one, or name its address") from error
 
 
-def lazy_shape(X: Any) -> tuple[list[int], int]:
-    """The numbers of rows of the blocks of a dask array or data frame, and its number of columns."""
-    if hasattr(X, "npartitions") and hasattr(X, "map_partitions") and hasattr(X, "columns"):
-        kit = import_module("dask")
-        return list(kit.compute(*(kit.delayed(len)(block) for block in X.to_delayed()))), len(X.columns)
-    if getattr(X, "ndim", 0) != 2:
-        raise ValueError("X must be a dask data frame or a dask array of two dimensions")
-    return [int(length) for length in _known(X).chunks[0]], int(X.shape[1])
+def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callable[[int, int], Any]]) -> list[Any]:
+    """Some rows of a dask array or data frame X, and of ``others`` at the same rows, in memory, block by block.
 
-
-def gather(values: Any, lengths: Sequence[int], chosen: Callable[[int, int], Any], name: str) -> Any:
-    """The chosen rows of a dask collection, or of an array or a data frame, as one in memory, block by block.
-
-    ``chosen(start, stop)`` gives the places within the rows start to stop of those that are wanted. The blocks must
-    have the given lengths; ``name`` is what an error calls the values.
+    ``draw(n, d)`` gives, for n rows of d columns, the function (start, stop) -> places within the rows start to stop
+    of those that are wanted. The others, by name, are dask collections divided as X is, or in memory, or None.
     """
-    starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
-    if not hasattr(values, "__dask_graph__"):
-        if len(values) != starts[-1]:
-            raise ValueError(f"{name} has {len(values)} rows, but X has {starts[-1]}")
-        return _taken(values, 0, starts[-1], chosen)
-    kit, blocks = import_module("dask"), _row_blocks(values)
-    if len(blocks) != len(lengths):
-        raise ValueError(f"{name} must be divided into {len(lengths)} blocks, as X is, not {len(blocks)}; rechunk it")
-    parts = kit.compute(
+    kit, lazy = import_module("dask"), {k: v for k, v in others.items() if hasattr(v, "__dask_graph__")}
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+        blocks = list(X.assign(**{f"gatewise {name}": values for name, values in lazy.items()}).to_delayed())
+    else:
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, not {X.ndim}")
+        columns = list(range(X.shape[1]))
+        parts = {"X": _row_blocks(X)} | {name: _row_blocks(values) for name, values in lazy.items()}
+        for name, own in parts.items():
+            if len(own) != len(parts["X"]):
+                raise ValueError(f"{name} must be divided into {len(parts['X'])} blocks, as X is; rechunk it")
+        blocks = [list(block) for block in zip(*parts.values(), strict=True)]
+    lengths = kit.compute(*(kit.delayed(_length)(block) for block in blocks))
+    starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    chosen = draw(starts[-1], len(columns))
+    taken = kit.compute(
         *(kit.delayed(_taken)(*one, chosen) for one in zip(blocks, starts[:-1], starts[1:], strict=True))
     )
-    if hasattr(parts[0], "iloc"):
-        return import_module("pandas").concat(parts)
-    return np.concatenate(parts)
+    return _together(taken, columns, others, list(lazy), chosen, starts[-1])
+
+
+def _together(
+    taken: Sequence[Any],
+    columns: list[Any],
+    others: Mapping[str, Any],
+    lazy: list[str],
+    chosen: Callable[[int, int], Any],
+    n: int,
+) -> list[Any]:
+    """The taken blocks in one piece: the rows of X, then those of the others in their order."""
+    if isinstance(taken[0], list):
+        first, *rest = (np.concatenate(parts) for parts in zip(*taken, strict=True))
+    else:
+        whole = import_module("pandas").concat(taken)
+        first, rest = whole[columns], [whole[f"gatewise {name}"].to_numpy() for name in lazy]
+    found = dict(zip(lazy, rest, strict=True))
+    for name, values in others.items():
+        if name not in found:
+            if values is not None and len(values) != n:
+                raise ValueError(f"{name} has {len(values)} rows, but X has {n}")
+            found[name] = None if values is None else np.asarray(values)[chosen(0, n)]
+    return [first, *(found[name] for name in others)]
 
 
 def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options: Mapping[str, Any]) -> Any:
@@ -172,21 +197,22 @@ def _asked(model: Any, method: str, X: Any, options: Mapping[str, Any]) -> Any:
     return np.stack(answer, axis=1) if isinstance(answer, tuple) else answer
 
 
+def _length(block: Any) -> int:
+    sizes = {len(part) for part in block} if isinstance(block, list) else {len(block)}
+    if len(sizes) > 1:
+        raise ValueError(f"blocks of X and of the other columns have {sorted(sizes)} rows; divide them alike")
+    return sizes.pop()
+
+
 def _taken(block: Any, start: int, stop: int, chosen: Callable[[int, int], Any]) -> Any:
-    if len(block) != stop - start:
-        raise ValueError(f"a block has {len(block)} rows where X has {stop - start}; divide them alike")
     rows = chosen(start, stop)
-    return block.iloc[rows] if hasattr(block, "iloc") else np.asarray(block)[rows]
+    return [np.asarray(part)[rows] for part in block] if isinstance(block, list) else block.iloc[rows]
 
 
 def _row_blocks(values: Any) -> list[Any]:
     """The blocks of rows of a dask collection, as delayed objects."""
     whole = values.rechunk({1: -1}) if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk") else values
     return list(np.ravel(whole.to_delayed()))
-
-
-def _known(X: Any) -> Any:
-    return X.compute_chunk_sizes() if any(length != length for length in X.chunks[0]) else X  # noqa: PLR0124 - NaN
 
 
 def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import joblib
@@ -47,7 +48,7 @@ class TestBlocks:
         monkeypatch.setattr(large_rows, "STRETCH", 16)
         draw = RowDraw(0.3, seed=1)
         cuts = [0, 5, 40, 41, 200]
-        parts = [start + draw(start, stop) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        parts = [start + draw(start, stop) for start, stop in pairwise(cuts)]
         np.testing.assert_array_equal(np.concatenate(parts), draw(0, 200))
         assert 30 <= len(draw(0, 200)) <= 90
         assert not np.array_equal(RowDraw(0.3, seed=2)(0, 200), draw(0, 200))

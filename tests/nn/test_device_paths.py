@@ -6,8 +6,9 @@ from scipy.special import softmax
 
 torch = pytest.importorskip("torch")
 
-from gatewise.backends import DEVICE, on_device
+from gatewise.backends import DEVICE
 from gatewise.losses import Gaussian, LogLoss, ResidualLoss, ScoreLoss, StudentT
+from gatewise.nn.device_paths import device_paths
 from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 gpu_only = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -39,16 +40,20 @@ def problem(loss, n=700, M=4, p=3, linear=True):
 
 
 def differences(loss, device):
-    """The largest differences of mixtures and of gates' weights between the device and compiled code."""
+    """Differences between the device and compiled code: root mean square of mixtures, the largest one of weights.
+
+    Each is the largest over the fits. Compiled code itself is within 1e-4 noise standard deviations of its minima, in
+    the root mean square over the rows.
+    """
     requests, F, chosen, samples = problem(loss)
     here = sample_paths(requests, F, chosen, samples)
-    with on_device(device):
-        there = sample_paths(requests, F, chosen, samples)
+    there = device_paths(requests, F, chosen, samples, device)
     mixed, gates = [], []
     for a, b, sample in zip(here, there, samples, strict=True):
         for one, other, request in zip(a, b, requests, strict=True):
             assert one.mixtures.shape == other.mixtures.shape
-            mixed.append(np.abs(one.mixtures[:, 0] - other.mixtures[:, 0]).max())
+            gap = one.mixtures[:, 0] - other.mixtures[:, 0]
+            mixed.append(np.sqrt((gap**2).mean(axis=1)).max())
             scores = [
                 np.log(sample.reference)[None, :, None] + t.path.theta @ request.features.T for t in (one, other)
             ]
@@ -76,11 +81,12 @@ def test_the_gpu_is_near_to_compiled_code(loss):
 
 def test_the_estimator_hands_its_device_on():
     import gatewise as gw
+    from gatewise.experts import ConstantExpert
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 1))
     y = np.where(X[:, 0] > 0, 1.0, -1.0) + 0.1 * rng.normal(size=120)
-    experts = [gw.ConstantExpert(1.0), gw.ConstantExpert(-1.0)]
+    experts = [ConstantExpert(1.0), ConstantExpert(-1.0)]
     quick = gw.MoESettings(test=False, learners=())
     options = {"cv": "prefit", "gates": ["linear"], "settings": quick, "random_state": 0}
     a = gw.MoERegressor(experts, **options).fit(X, y)

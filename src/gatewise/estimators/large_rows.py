@@ -1,13 +1,12 @@
 """Rows that need not fit into memory: dask arrays and data frames, and a seeded sample of too many rows."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gatewise.arrays import Indices
-from gatewise.backends import by_blocks, gather, lazy_shape
+from gatewise.backends import by_blocks, gather
 
 NUMBERS = 2**27  # inputs and forecasts of the rows that a gate is learned from, at most: 1 GiB
 STRETCH = 2**16  # rows that are drawn together; the draw depends on the number of a row alone
@@ -42,18 +41,21 @@ def rows_in_memory(X: Any, y: Any, sample_weight: Any, n_experts: int, random_st
     Of so many rows that inputs and forecasts are more than NUMBERS numbers a random part is taken, by the seed
     ``random_state`` where that is a number. It is the same for a dask collection and for the same rows in memory.
     """
-    lazy = hasattr(X, "__dask_graph__")
-    lengths, width = lazy_shape(X) if lazy else ([np.shape(X)[0]], int(np.prod(np.shape(X)[1:])))
-    n = sum(lengths)
-    if not lazy and n * (width + n_experts) <= NUMBERS:
+
+    def draw(n: int, d: int) -> RowDraw:
+        seed = int(random_state) if isinstance(random_state, int | np.integer) else 0
+        return RowDraw(min(1.0, NUMBERS / (d + n_experts) / max(1, n)), seed)
+
+    if hasattr(X, "__dask_graph__"):
+        return tuple(gather(X, {"y": y, "sample_weight": sample_weight}, draw))  # type: ignore[return-value]
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[0] * (shape[1] + n_experts) <= NUMBERS:
         return X, y, sample_weight
-    seed = int(random_state) if isinstance(random_state, int | np.integer) else 0
-    draw = RowDraw(min(1.0, NUMBERS / (width + n_experts) / max(1, n)), seed)
-    take = partial(gather, lengths=lengths, chosen=draw)
-    weight = None if sample_weight is None else take(sample_weight, name="sample_weight")
-    return take(X, name="X"), np.asarray(take(y, name="y")), None if weight is None else np.asarray(weight)
+    rows = draw(*shape)(0, shape[0])
+    others = (None if values is None else np.asarray(values)[rows] for values in (y, sample_weight))
+    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows], *others
 
 
 def lazy_answers(model: Any, method: str, X: Any, columns: int = 0, kind: Any = float, **options: Any) -> Any:
-    """The answers of a fitted model to a dask collection, as a dask array with its blocks; nothing is computed yet."""
+    """The answers of a fitted model to a dask collection, as a dask array with its blocks, not yet computed."""
     return by_blocks(model, method, X, columns, kind, options)

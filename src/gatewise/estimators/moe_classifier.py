@@ -158,7 +158,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any, readout: str | None = None) -> Floats:
-        """The probability of every class, (n, C), in the order of ``classes_``; a dask array for a dask collection."""
+        """The probability of every class, (n, C), in the order of ``classes_``; of a dask collection a dask array."""
         if hasattr(X, "__dask_graph__"):
             check_is_fitted(self)
             return lazy_answers(self, "predict_proba", X, len(self.classes_), readout=readout)  # type: ignore[no-any-return]

@@ -138,7 +138,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         """Rows for experts that are fitted already; they may come as dask arrays or data frames."""
         if self.cv != "prefit":
             raise ValueError(
-                "X is a dask collection, and experts are fitted to rows in memory: fit them first and set cv='prefit', "
+                "X is a dask collection, but experts are fitted in memory: fit them first and set cv='prefit', "
                 "or hand over a sample of the rows"
             )
         return rows_in_memory(X, y, sample_weight, n_experts, self.random_state)
@@ -170,8 +170,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     cv : int, splitter, iterable of splits, "prefit" or None
         How rows are held out; None is a shuffled `KFold` of five. With splits in time, as from `TimeSeriesSplit`, the
         router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
-        router; X and y may then be dask arrays or data frames. Of rows with more than 2^27 inputs and forecasts in all
-        a random part is used, the same wherever they are.
+        router; X and y may then be dask arrays or data frames. Where inputs and forecasts are more than 2^27
+        numbers, a random part of the rows is used, the same wherever they are.
     n_jobs, random_state
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None

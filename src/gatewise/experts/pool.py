@@ -8,7 +8,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from typing import Any, Self, TypeAlias
@@ -27,6 +28,7 @@ from gatewise.experts.protocol import can_predict, Expert
 from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
+ATTEMPTS = 4  # to fit experts on a cluster that loses workers
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
@@ -152,23 +154,22 @@ class Pool:
         done, now = [], RUNNING.get()
         if now is not None:
             now.stage(stage, M * len(splits))
-        with _travelling(given):
-            results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
-                delayed(_fit_one)(
-                    (self._label(name) + fold, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])),
-                    expert,
-                    X,
-                    columns,
-                    *split,
-                    *params[m].values(),
-                )
-                for fold, split in zip(_fold_labels(splits), splits, strict=True)
-                for m, (name, expert) in enumerate(self._seeded())
+        tasks = [
+            delayed(_fit_one)(
+                (self._label(name) + fold, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])),
+                expert,
+                X,
+                columns,
+                *split,
+                *params[m].values(),
             )
-            for result in results:
-                done.append(result)
-                if now is not None:
-                    now.step(self.experts[(len(done) - 1) % M][0])
+            for fold, split in zip(_fold_labels(splits), splits, strict=True)
+            for m, (name, expert) in enumerate(self._seeded())
+        ]
+        for result in _results(tasks, given, bounded_jobs(self.n_jobs)):
+            done.append(result)
+            if now is not None:
+                now.step(self.experts[(len(done) - 1) % M][0])
         return [done[M * number : M * (number + 1)] for number in range(len(splits))]
 
     def _seeded(self) -> list[tuple[str, Any]]:
@@ -202,11 +203,10 @@ class Pool:
                 for name, one in self.experts
             ]
         else:
-            with _travelling([X]):
-                columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
-                    delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
-                    for name, one in self.experts
-                )
+            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), require="sharedmem")(
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
+                for name, one in self.experts
+            )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
 
     def total(self, X: Any) -> Floats:
@@ -352,10 +352,22 @@ class Noting:
             error.add_note(self.note)
 
 
-def _travelling(values: list[Any]) -> AbstractContextManager[Any]:
-    """On a cluster, every value is sent to the workers once; tasks then refer to it."""
-    client = getattr(get_active_backend()[0], "client", None)
-    return nullcontext() if client is None else sent_once(client, values)
+def _results(tasks: Sequence[Any], given: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
+    """The results of joblib's tasks, in their order. On a cluster the ``given`` values are sent to the workers once.
+
+    Where all workers that held a value are lost, what is left of the tasks is sent again.
+    """
+    client, n_done = getattr(get_active_backend()[0], "client", None), 0
+    for attempt in range(ATTEMPTS):
+        try:
+            with nullcontext() if client is None else sent_once(client, given):
+                for result in Parallel(n_jobs=n_jobs, return_as="generator")(tasks[n_done:]):
+                    n_done += 1
+                    yield result
+                return
+        except CancelledError:
+            if client is None or attempt == ATTEMPTS - 1:
+                raise
 
 
 def _fit_one(

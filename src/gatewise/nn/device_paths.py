@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.linalg import cho_factor, cho_solve
 from torch import Tensor
 
 from gatewise.arrays import Floats
@@ -30,7 +31,8 @@ from gatewise.solvers.softmax_path import (
     RowSample,
 )
 
-ROUNDING = 1e-10  # of the objective: in float32 no decrease below it can be seen
+ROUNDING = 1e-8  # of the objective: in float32 no change below it can be seen
+TIGHTER = 0.01  # of the tolerance of compiled code: steps are cheap, and float32 leaves errors of its own
 
 
 class GateRows(NamedTuple):
@@ -44,7 +46,7 @@ class GateRows(NamedTuple):
 
 
 class GateState(NamedTuple):
-    """At a parameter: gates and tilts (n, M), mixture, slope and curvature of the weighted loss (n,), the objective."""
+    """At a parameter: gates and tilts (n, M), mixture, slope and curvature of the loss (n,), and the objective."""
 
     gates: Tensor
     tilts: Tensor
@@ -78,83 +80,80 @@ class RowLoss(NamedTuple):
 
 
 class Objective:
-    """The objective of a penalised gate as a function of x = (theta (M, p), b (q,)), flat in float64."""
+    """The objective of a penalised gate as a function of x = (theta (M, p), b (q,)), flat in float64 on the CPU.
+
+    What has n rows is on the device; what has the size of x is so small that it is faster here.
+    """
 
     def __init__(self, rows: GateRows, loss: RowLoss, penalty: float, linear_penalty: float) -> None:
-        self.rows, self.loss = rows, loss
+        self.rows, self.loss, self.penalty = rows, loss, penalty
         self.shape = rows.F.shape[1], rows.features.shape[1]
-        n_scores, n_linear = self.shape[0] * self.shape[1], rows.linear.shape[1]
-        self.penalties = torch.cat([torch.full((n_scores,), penalty), torch.full((n_linear,), linear_penalty)]).to(
-            rows.F.device, torch.float64
-        )
-        self.penalty = penalty
+        self.cut = self.shape[0] * self.shape[1]
+        self.penalties = np.repeat([penalty, linear_penalty], [self.cut, rows.linear.shape[1]])
 
-    def parts(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """theta (M, p) and b (q,), as numbers of the rows' kind."""
-        cut = self.shape[0] * self.shape[1]
-        return x[:cut].reshape(self.shape).to(self.rows.F.dtype), x[cut:].to(self.rows.F.dtype)
+    def parts(self, x: Floats) -> tuple[Tensor, Tensor]:
+        """theta (M, p) and b (q,), on the device."""
+        there = torch.from_numpy(x).to(self.rows.F)
+        return there[: self.cut].reshape(self.shape), there[self.cut :]
 
-    def at(self, x: Tensor) -> GateState:
+    def at(self, x: Floats) -> GateState:
         """Scores, softmax, mixture, slope and curvature at x."""
         rows, (theta, b) = self.rows, self.parts(x)
-        gates = torch.softmax(rows.features @ theta.T + rows.offset, dim=1)
-        mean = (gates * rows.F).sum(dim=1)
-        mixture = mean + rows.linear @ b
+        gates = torch.softmax(torch.addmm(rows.offset, rows.features, theta.T), dim=1)
+        mean = torch.linalg.vecdot(gates, rows.F)
+        mixture = torch.addmv(mean, rows.linear, b)
         value, slope, curvature = self.loss.derivatives(mixture, rows.weight)
-        shrinkage = float(0.5 * (self.penalties * x.square()).sum())
+        shrinkage = float(0.5 * (self.penalties @ x**2))
         return GateState(gates, gates * (rows.F - mean[:, None]), mixture, slope, curvature, value + shrinkage)
 
-    def gradient(self, state: GateState, x: Tensor) -> Tensor:
+    def gradient(self, state: GateState, x: Floats) -> Floats:
         """The gradient at x, where ``state`` is."""
         return self._pulled(state.slope[:, None] * state.tilts, state.slope) + self.penalties * x
 
-    def product(self, state: GateState, v: Tensor) -> Tensor:
+    def product(self, state: GateState, v: Floats) -> Floats:
         """The product of the Hessian at ``state`` with a direction v."""
         theta, b = self.parts(v)
         u = self.rows.features @ theta.T
-        tilted, mean = (state.tilts * u).sum(dim=1), (state.gates * u).sum(dim=1)
-        pull = state.curvature * (tilted + self.rows.linear @ b)
-        push = (pull - state.slope * mean)[:, None] + state.slope[:, None] * u
-        pulls = push * state.tilts - (state.slope * tilted)[:, None] * state.gates
+        tilted, mean = torch.linalg.vecdot(state.tilts, u), torch.linalg.vecdot(state.gates, u)
+        pull = state.curvature * torch.addmv(tilted, self.rows.linear, b)
+        push = torch.addcmul((pull - state.slope * mean)[:, None], state.slope[:, None], u)
+        pulls = torch.addcmul(push * state.tilts, (state.slope * tilted)[:, None], state.gates, value=-1.0)
         return self._pulled(pulls, pull) + self.penalties * v
 
-    def _pulled(self, pulls: Tensor, pull: Tensor) -> Tensor:
+    def _pulled(self, pulls: Tensor, pull: Tensor) -> Floats:
         scores, linear = pulls.T @ self.rows.features, self.rows.linear.T @ pull
-        return torch.cat([scores.reshape(-1), linear]).double()
+        return numbers_of(torch.cat([scores.reshape(-1), linear]))
 
 
 class Preconditioned:
     """P^-1 of `gatewise.kernels.path.preconditioner`: d_j A + penalty I for column j, and the linear part's block."""
 
     def __init__(self, objective: Objective, state: GateState) -> None:
-        self.shape = objective.shape
-        self.triangle = torch.linalg.cholesky(
-            _gram(objective.rows.linear, state.curvature)
-            + torch.diag(objective.penalties[self.shape[0] * self.shape[1] :])
-        )
+        self.shape, self.cut = objective.shape, objective.cut
+        linear = _gram(objective.rows.linear, state.curvature)
+        self.triangle = cho_factor(linear + np.diag(objective.penalties[self.cut :])) if len(linear) else None
         self.prepare(objective, state)
 
     def prepare(self, objective: Objective, state: GateState) -> None:
         """The factors of the scores' blocks at ``state``."""
         c = state.curvature.clamp(min=0.0)
-        total = c.sum(dtype=torch.float64)
-        sizes = (c @ objective.rows.features.square()).double() / torch.where(total > 0.0, total, inf)
-        values, self.rotation = torch.linalg.eigh(_gram(state.tilts, c))
-        self.inverse = 1.0 / (values.clamp(min=0.0)[:, None] * sizes[None, :] + objective.penalty)
+        sums = numbers_of(torch.cat([c @ objective.rows.features.square(), c.sum()[None]]))
+        sizes = sums[:-1] / sums[-1] if sums[-1] > 0.0 else np.zeros(self.shape[1])
+        values, self.rotation = np.linalg.eigh(_gram(state.tilts, c))
+        self.inverse = 1.0 / (np.maximum(values, 0.0)[:, None] * sizes + objective.penalty)
 
-    def solve(self, r: Tensor) -> Tensor:
+    def solve(self, r: Floats) -> Floats:
         """P^-1 r."""
-        cut = self.shape[0] * self.shape[1]
-        scores = self.rotation @ (self.inverse * (self.rotation.T @ r[:cut].reshape(self.shape)))
-        if len(r) == cut:
-            return scores.reshape(-1)
-        return torch.cat([scores.reshape(-1), torch.cholesky_solve(r[cut:, None], self.triangle)[:, 0]])
+        scores = self.rotation @ (self.inverse * (self.rotation.T @ r[: self.cut].reshape(self.shape)))
+        if self.triangle is None:
+            return scores.ravel()
+        return np.concatenate([scores.ravel(), cho_solve(self.triangle, r[self.cut :])])
 
 
 def device_paths(
     requests: Sequence[PathRequest], F: Floats, loss: Loss, samples: Sequence[RowSample], device: str
 ) -> list[list[FittedPath]]:
-    """`gatewise.solvers.softmax_path.sample_paths` on a device."""
+    """`gatewise.solvers.softmax_path.sample_paths` on a device; one after the other, as each fills the device."""
     place = as_device(device)
     kind = torch.float32 if place.type == "cuda" else torch.float64
     experts = torch.as_tensor(F, dtype=kind, device=place)
@@ -162,9 +161,10 @@ def device_paths(
     for request in requests:
         axes = principal_axes(request.features)
         features = torch.as_tensor(request.features @ axes, dtype=kind, device=place)
-        linear = np.empty((len(F), 0)) if request.linear is None else request.linear
         for number, sample in enumerate(samples):
-            own = (linear - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1))
+            own = np.empty((len(F), 0))
+            if request.linear is not None:
+                own = (request.linear - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1))
             rows = GateRows(
                 features=features,
                 F=experts,
@@ -183,25 +183,26 @@ def _fitted(request: PathRequest, rows: GateRows, loss: Loss, sample: RowSample,
     if row_loss.y is not None:
         own = own._replace(weight=own.weight / sample.scale**2)
     total = float(sample.sample_weight.sum())
-    edge = 0.5 * ACCURACY**2 * total, FIRST_RADIUS * sqrt(total)
+    single = rows.F.dtype == torch.float32
+    edge = 0.5 * ACCURACY**2 * total * (TIGHTER if single else 1.0), FIRST_RADIUS * sqrt(total)
     ascending = np.argsort(request.spreads, kind="stable")
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
     size = rows.F.shape[1] * rows.features.shape[1]
-    x = torch.zeros(size + rows.linear.shape[1], dtype=torch.float64, device=rows.F.device)
+    x = np.zeros(size + rows.linear.shape[1])
     path: list[Floats] = [np.empty(0)] * len(ascending)
     mixtures: list[Floats] = [np.empty(0)] * len(ascending)
     asked = _part(rows, torch.from_numpy(sample.asked).to(rows.F.device))
     for i in ascending:
         objective = Objective(own, row_loss, float(both[0][i]) ** -2.0, float(both[1][i]) ** -2.0)
         x = minimise(objective, x, *edge)
-        path[i] = numbers_of(x)
+        path[i] = x
         mixtures[i] = _mixtures(asked, objective.parts(x), request.ks)
     found = np.stack(path)
     theta = found[:, :size].reshape(len(path), rows.F.shape[1], -1) @ axes.T
     return FittedPath(GatePath(theta, found[:, size:]), np.stack(mixtures))
 
 
-def minimise(objective: Objective, x: Tensor, tolerance: float, radius: float) -> Tensor:
+def minimise(objective: Objective, x: Floats, tolerance: float, radius: float) -> Floats:
     """The minimum downhill of x, by the truncated Newton method of `gatewise.kernels.path.truncated_newton`."""
     state = objective.at(x)
     products, prepared, pre = 0, 0, Preconditioned(objective, state)
@@ -233,7 +234,7 @@ def minimise(objective: Objective, x: Tensor, tolerance: float, radius: float) -
 class Step(NamedTuple):
     """A step, the decrease that the model predicts, its length in the norm of P, and whether no edge was met."""
 
-    change: Tensor
+    change: Floats
     predicted: float
     length: float
     inside: bool
@@ -241,10 +242,10 @@ class Step(NamedTuple):
 
 
 def _conjugate_gradients(
-    objective: Objective, state: GateState, pre: Preconditioned, gradient: Tensor, tolerance: float, radius: float
+    objective: Objective, state: GateState, pre: Preconditioned, gradient: Floats, tolerance: float, radius: float
 ) -> Step | None:
     """The step from zero along conjugate directions; None if the predicted decrease is negligible from the start."""
-    residual, change = -gradient, torch.zeros_like(gradient)
+    residual, change = -gradient, np.zeros_like(gradient)
     direction = solved = pre.solve(residual)
     power, predicted, inside, products = float(residual @ solved), 0.0, True, 0
     if not 0.5 * power > newton.LEFT * tolerance:
@@ -275,16 +276,16 @@ def _conjugate_gradients(
 
 
 def _line_search(
-    objective: Objective, x: Tensor, value: float, slope: float, step: Step
+    objective: Objective, x: Floats, value: float, slope: float, step: Step
 ) -> tuple[float, GateState | None]:
     """The part of the step at which the objective falls enough, and the state there; None if it does not fall."""
-    fraction = 1.0
+    fraction, unseen = 1.0, ROUNDING * abs(value) if objective.rows.F.dtype == torch.float32 else 0.0
     while True:
         state = objective.at(x + fraction * step.change)
         change = state.value - value
-        if change <= newton.ARMIJO * fraction * slope:
+        if change <= newton.ARMIJO * fraction * slope + unseen:
             return fraction, state
-        if fraction < newton.SHORTEST or step.predicted < ROUNDING * abs(value):
+        if fraction < newton.SHORTEST or step.predicted < newton.ROUNDING * abs(value):
             return 0.0, None
         best = 0.5 * fraction
         if np.isfinite(change):
@@ -292,7 +293,7 @@ def _line_search(
         fraction = min(max(best, 0.1 * fraction), 0.5 * fraction)
 
 
-def _gram(values: Tensor, curvature: Tensor) -> Tensor:
+def _gram(values: Tensor, curvature: Tensor) -> Floats:
     """sum_i c_i values_ij values_ik in float64; where there are many rows, from tiles of them, evenly spaced."""
     n, count = values.shape
     c = curvature.clamp(min=0.0)
@@ -305,7 +306,7 @@ def _gram(values: Tensor, curvature: Tensor) -> Tensor:
         values, c = values[some], c[some]
     part = c.sum(dtype=torch.float64)
     gram = (values.T @ (c[:, None] * values)).double()
-    return gram * torch.where(part > 0.0, total / part, 1.0)
+    return numbers_of(gram * torch.where(part > 0.0, total / part, 1.0))
 
 
 def _part(rows: GateRows, chosen: Tensor) -> GateRows:

@@ -126,13 +126,15 @@ def sample_paths(
     [False, True]
     """
     if (device := DEVICE.get()) is not None:
-        return device_paths(requests, F, loss, samples, device)
+        there: list[list[FittedPath]] | None = device_paths(requests, F, loss, samples, device)
+        if there is not None:
+            return there
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
         base = _packed(F, loss)
         axes = {id(request.features): principal_axes(request.features) for request in requests}
         costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
         order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
-        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), prefer="threads", batch_size=1)
+        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), require="sharedmem", batch_size=1)
         found = threads(
             delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], base, loss, samples) for j in order
         )
