@@ -12,7 +12,7 @@ CHROMIUM := command -v chromium >/dev/null || command -v google-chrome >/dev/nul
 	[ "$$(id -u)" = 0 ] && command -v apt-get && $(APT) update && $(APT) install --no-install-recommends --yes chromium; \
 	} >/dev/null 2>&1 </dev/null || true
 
-.PHONY: demo site test interpreter test-slow test-statistics test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims house bench bench-real figure clean help
+.PHONY: demo site test interpreter test-slow test-statistics test-wheel test-pools lint types layers warm warm-product warm-lists warm-rest unit coverage mutants claims figures house bench bench-real figure clean help
 
 help:  ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -62,8 +62,10 @@ coverage: $(VENV)/.dev  ## the same tests in one process with branch coverage
 interpreter: $(TRITON)/.ready  ## the GPU kernels on small shapes in Triton's interpreter, without a GPU
 	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --quiet --noconftest -p no:cacheprovider -W ignore tests/nn/test_nn_fused.py
 
-test-slow: $(VENV)/.dev $(TRITON)/.ready  ## the tests that take longer than a few seconds, and ten times the examples of the laws
+# New draws in every run: hypothesis prints how to repeat a failure, the statistics print their seed.
+test-slow: $(VENV)/.dev $(TRITON)/.ready  ## the tests that take longer than a few seconds, ten times the examples of the laws, new draws
 	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
+	GATEWISE_SEED=$${GATEWISE_SEED:-$$(date +%s)} GATEWISE_RUNS=3 $(ALONE) $(BIN)/pytest --numprocesses=logical --dist=loadscope -m statistics tests
 
 test-statistics: $(VENV)/.dev  ## levels, powers and coverages over many draws with fixed seeds: at most eight minutes
 	$(ALONE) $(BIN)/pytest --quiet --numprocesses=logical --dist=loadscope -m statistics tests
@@ -74,11 +76,14 @@ test-wheel: $(VENV)/.dev  ## build the wheel, install it into an empty environme
 test-pools: $(VENV)/.dev  ## the tests that start pools of processes or a dask cluster
 	$(BIN)/pytest -m pools tests
 
-mutants: $(VENV)/.dev  ## break one line at a time, in a copy, and see that a test fails
-	$(BIN)/python tools/mutants.py
+mutants: $(VENV)/.dev  ## break one line at a time, in copies, and see that a test fails: at most 40 minutes on two cores
+	$(BIN)/python tools/mutants.py --again
 
 claims: $(VENV)/.dev  ## break shipped functions one at a time: a claim of `gatewise verify` must fail
 	$(BIN)/python -m tools.claims
+
+figures: $(VENV)/.dev  ## every number of README and guides, and what it is bound to; a wrong one is an error
+	$(BIN)/python -m tools.figures
 
 house: $(VENV)/.dev  ## names that occur twice, concepts that are written twice, and how far a fit walks
 	$(BIN)/python -m tools.house

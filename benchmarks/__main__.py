@@ -3,6 +3,7 @@
 from benchmarks import (
     aggregation,
     cross_entropy,
+    demo,
     gate_fits,
     gate_weights,
     moe_layer,
@@ -17,6 +18,7 @@ from benchmarks import (
 )
 
 BENCHMARKS = (
+    demo,
     gate_weights,
     sparse_predict,
     aggregation,

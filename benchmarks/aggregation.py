@@ -1,18 +1,24 @@
-"""Calibration and aggregation over 57,600 candidates against NumPy; threads, skipping, Top-K, projection, a list."""
+"""Calibration and aggregation over 57,600 candidates against NumPy; threads, skipping, Top-K, projection, a list.
 
+Memory is the peak of a process of its own, less what it held before the net was swept.
+"""
+
+import json
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.numpy_rivals import plain, Problem, with_blas, with_product
-from benchmarks.timing import best_times, save
+from benchmarks.numpy_rivals import Problem, with_blas, with_product
+from benchmarks.timing import in_turn, save
 from gatewise.aggregation.engine import aggregate, calibrate, project_l2
 from gatewise.aggregation.gate_candidates import ListCandidates, ProductCandidates
 from gatewise.kernels.net import drivers as kernels
@@ -51,52 +57,54 @@ def against_numpy(n: int, rounds: int) -> dict[str, Any]:
     problem = linear_problem((8, 6, 5), n)
     candidates, sparse = ProductCandidates(problem.factors), ProductCandidates(problem.factors, k=2)
     theta, blocks = problem.theta, problem.blocks
-    seconds = best_times(
-        {"gatewise": lambda: whole(candidates, blocks), "numpy_product": lambda: with_product(problem, BOUNDS)},
+    times = in_turn(
+        {
+            "gatewise": lambda: whole(candidates, blocks),
+            "numpy_product": lambda: with_product(problem, BOUNDS),
+            "numpy_blas": lambda: with_blas(theta, blocks, BOUNDS),
+        },
         rounds,
     )
-    seconds |= best_times({"numpy_plain": lambda: plain(theta, blocks, BOUNDS)}, 1)
-    own = best_times(
-        {
-            "dense": lambda: whole(candidates, blocks),
-            "two_threads": lambda: whole(candidates, blocks, 2),
-            "top2": lambda: whole(sparse, blocks),
-        },
-        3 * rounds,
-    )
-    ours = seconds["gatewise"]
-    results = [whole(candidates, blocks), plain(theta, blocks, BOUNDS), with_product(problem, BOUNDS)]
+    own = variants(candidates, sparse, blocks, 3 * rounds)
+    results = [whole(candidates, blocks), with_blas(theta, blocks, BOUNDS), with_product(problem, BOUNDS)]
     return {
-        "seconds": seconds,
-        "seconds_of_variants": own,
-        "ns_per_candidate_and_row": ours / (len(theta) * n) * 1e9,
-        "faster_than_numpy_plain": seconds["numpy_plain"] / ours,
-        "faster_than_numpy_product": seconds["numpy_product"] / ours,
-        "two_threads": own["dense"] / own["two_threads"],
-        "top2_over_dense": own["top2"] / own["dense"],
+        "seconds": times.medians(),
+        "ns_per_candidate_and_row": times.medians()["gatewise"] / (len(theta) * n) * 1e9,
+        "faster_than_numpy_product": times.ratio("numpy_product", "gatewise"),
+        "faster_than_numpy_blas": times.ratio("numpy_blas", "gatewise"),
+        **own,
         "largest_difference": _difference(results),
+    }
+
+
+def variants(candidates: Any, sparse: Any, blocks: Any, rounds: int) -> dict[str, Any]:
+    """Two threads and Top-2 beside one thread, and in the same rounds what two threads gain at best."""
+    arrays = [np.linspace(-1.0, 0.0, 512) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        times = in_turn(
+            {
+                "dense": lambda: whole(candidates, blocks),
+                "two_threads": lambda: whole(candidates, blocks, 2),
+                "top2": lambda: whole(sparse, blocks),
+                "bare_loop": lambda: _exponentials(arrays[0], 100_000),
+                "bare_loop_of_two": lambda: list(pool.map(lambda x: _exponentials(x, 50_000), arrays)),
+            },
+            rounds,
+        )
+    return {
+        "seconds_of_variants": times.medians(),
+        "two_threads": times.ratio("dense", "two_threads"),
+        "two_threads_at_best": times.ratio("bare_loop", "bare_loop_of_two"),
+        "top2_over_dense": times.ratio("top2", "dense"),
     }
 
 
 @njit(nogil=True)
 def _exponentials(x: np.ndarray, times: int) -> None:
+    """Exponentials of 512 numbers again and again: nothing that two threads share, nothing serial."""
     for _ in range(times):
         for at in range(0, x.size, WIDTH):
             store(x, at, 0.0 - exp_lanes(load(x, at)))
-
-
-def ceiling(rounds: int) -> dict[str, Any]:
-    """What two threads gain on this machine at best: exponentials of 512 numbers each, nothing shared or serial."""
-    arrays = [np.linspace(-1.0, 0.0, 512) for _ in range(2)]
-    with ThreadPoolExecutor(2) as pool:
-        seconds = best_times(
-            {
-                "one_thread": lambda: _exponentials(arrays[0], 100_000),
-                "two_threads": lambda: list(pool.map(lambda x: _exponentials(x, 50_000), arrays)),
-            },
-            rounds,
-        )
-    return {"seconds": seconds, "two_threads": seconds["one_thread"] / seconds["two_threads"]}
 
 
 def _difference(results: list[tuple[np.ndarray, np.ndarray]]) -> float:
@@ -118,10 +126,11 @@ def skipping(n: int, rounds: int) -> dict[str, Any]:
         swept = kernels.sweep(tables, weighing)
         return swept.residual, kernels.mean_weights(tables, weighing, swept, edges)[0]
 
-    seconds = best_times({"skipping": lambda: sweeps(setting.margin), "all": lambda: sweeps(np.inf)}, rounds)
+    times = in_turn({"skipping": lambda: sweeps(setting.margin), "all": lambda: sweeps(np.inf)}, rounds)
     return {
-        "seconds": seconds,
-        "saved": 1.0 - seconds["skipping"] / seconds["all"],
+        "seconds": times.medians(),
+        "skipping_over_all": times.ratio("skipping", "all"),
+        "saved": 1.0 - times.ratio("skipping", "all")["median"],
         "largest_difference": _difference([sweeps(setting.margin), sweeps(np.inf)]),
     }
 
@@ -133,7 +142,7 @@ def projection(n: int, rounds: int) -> dict[str, Any]:
     features, _, F = problem.blocks[1]
     predictions, _ = whole(candidates, problem.blocks)
     tables: Any = candidates.tables(features, predictions, F)
-    seconds = best_times(
+    times = in_turn(
         {
             "abort": lambda: kernels.least_square(tables),
             "full": lambda: int(np.argmin(kernels.mean_square(tables))),
@@ -141,7 +150,7 @@ def projection(n: int, rounds: int) -> dict[str, Any]:
         rounds,
     )
     same = project_l2(candidates, features, predictions, F).candidate == int(np.argmin(kernels.mean_square(tables)))
-    return {"seconds": seconds, "abort_over_full": seconds["abort"] / seconds["full"], "same_candidate": same}
+    return {"seconds": times.medians(), "abort_over_full": times.ratio("abort", "full"), "same_candidate": same}
 
 
 def explicit(rounds: int) -> dict[str, Any]:
@@ -155,7 +164,7 @@ def explicit(rounds: int) -> dict[str, Any]:
         return features, F.mean(axis=1) + 0.3 * rng.standard_normal(200), F
 
     blocks = (block(), block())
-    seconds = best_times(
+    times = in_turn(
         {
             "gatewise": lambda: whole(ListCandidates(theta), blocks),
             "numpy_blas": lambda: with_blas(theta, blocks, BOUNDS),
@@ -163,17 +172,26 @@ def explicit(rounds: int) -> dict[str, Any]:
         rounds,
     )
     return {
-        "seconds": seconds,
-        "faster_than_numpy_blas": seconds["numpy_blas"] / seconds["gatewise"],
+        "seconds": times.medians(),
+        "faster_than_numpy_blas": times.ratio("numpy_blas", "gatewise"),
         "largest_difference": _difference([whole(ListCandidates(theta), blocks), with_blas(theta, blocks, BOUNDS)]),
     }
 
 
 def large(grid: tuple[int, ...], n: int) -> dict[str, Any]:
-    """One large net on two threads, once, and by how much the memory of the process grew at most."""
-    problem = linear_problem(grid, n)
+    """One large net on two threads, once, in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.aggregation", "--one", json.dumps([grid, n])]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def one_net(grid: tuple[int, ...], n: int) -> dict[str, Any]:
+    """The time of a net, and by how much the peak of this process lies above what it held before."""
+    small, problem = linear_problem((2, 2, 2), n), linear_problem(grid, n)
+    whole(ProductCandidates(small.factors), small.blocks, 2)  # load the compiled code
     candidates = ProductCandidates(problem.factors)
-    before, start = _peak_memory(), time.perf_counter()
+    before, start = _memory(), time.perf_counter()
     whole(candidates, problem.blocks, 2)
     seconds, grown = time.perf_counter() - start, _peak_memory() - before
     return {
@@ -184,6 +202,12 @@ def large(grid: tuple[int, ...], n: int) -> dict[str, Any]:
     }
 
 
+def _memory() -> int:
+    """The memory that this process holds now, in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
 def _peak_memory() -> int:
     """The most memory that this process has held, in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -192,12 +216,11 @@ def _peak_memory() -> int:
 def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
     with threadpool_limits(1):
         jobs: dict[str, Callable[[], dict[str, Any]]] = {
-            "n200": lambda: against_numpy(200, 3 * rounds),
-            "n1000": lambda: against_numpy(1_000, 3 * rounds),
+            "n200": lambda: against_numpy(200, 2 * rounds),
+            "n1000": lambda: against_numpy(1_000, rounds),
             "skipping_n1000": lambda: skipping(1_000, rounds),
             "projection_n1000": lambda: projection(1_000, rounds),
             "list_M8_d10": lambda: explicit(rounds),
-            "two_threads_at_best": lambda: ceiling(3 * rounds),
             "S1679616": lambda: large((6, 6, 6, 6), 400),
         }
         if largest:
@@ -206,6 +229,10 @@ def run(rounds: int = 5, largest: bool = False) -> dict[str, Any]:
 
 
 def main() -> None:
+    if "--one" in sys.argv:
+        grid, n = json.loads(sys.argv[sys.argv.index("--one") + 1])
+        print(json.dumps(one_net(tuple(grid), n)))
+        return
     save("aggregation", run(largest="--largest" in sys.argv))
 
 

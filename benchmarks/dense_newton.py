@@ -4,6 +4,7 @@ NumPy builds the (M p + q)^2 Hessian of every step and `scipy.optimize.minimize`
 stops when a step lowers the objective by less than 0.005 nats, or after 25 steps.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,15 +92,21 @@ def problem(
 
 
 def dense_path(
-    request: PathRequest, F: Floats, y: Floats, variance: float, reference: Floats, weight: Floats
+    request: PathRequest,
+    F: Floats,
+    y: Floats,
+    variance: float,
+    reference: Floats,
+    weight: Floats,
+    minimise: Callable[[Problem, Floats], Floats] | None = None,
 ) -> GatePath:
-    """One path, each fit started at the one before."""
+    """One path, each fit started at the one before, by the Newton method unless another is given."""
     flat, found = None, []
     spreads = np.broadcast_arrays(request.spreads, request.linear_spread)
     for spread, linear_spread in sorted(zip(*spreads, strict=True)):
         own = request._replace(linear_spread=float(linear_spread))
         one = problem(own, float(spread), F, y, variance, reference, weight)
-        flat = _minimise(one, np.zeros(len(one.penalty)) if flat is None else flat)
+        flat = (minimise or _minimise)(one, np.zeros(len(one.penalty)) if flat is None else flat)
         found.append(flat)
     M, p = F.shape[1], request.features.shape[1]
     flats = np.array(found)

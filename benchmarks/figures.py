@@ -112,12 +112,14 @@ def _follow(content: Any, path: tuple[Key, ...]) -> Any:
         if isinstance(key, str):
             content = content[key]
         else:
-            content = next(row for row in content if all(row[name] == value for name, value in key.items()))
+            content = next(row for row in content if all(row.get(name) == value for name, value in key.items()))
     return content
 
 
 def _worst(found: Any) -> float:
-    """A number; the largest of several, be they a list or the alarms of several designs."""
+    """A number, or the median of a spread; the largest of several: of a list, or of the alarms of several designs."""
+    if isinstance(found, dict) and "median" in found:
+        return float(found["median"])
     if isinstance(found, dict):
         return max(float(one["any_alarm"]) for one in found.values())
     return max(map(float, found)) if isinstance(found, list) else float(found)

@@ -1,6 +1,7 @@
-"""A sparse layer of gatewise.nn against the dense one: 64 SwiGLU experts, K = 6, forward and backward, one thread.
+"""A sparse layer of gatewise.nn against plain torch: 64 SwiGLU experts, K = 6, forward and backward, one thread.
 
-The dense layer asks all 64 experts for all tokens, in two large matrix products; the naive one loops over the tokens.
+The rival loops over the experts and multiplies the tokens of each, gathered once; the dense layer asks all 64 experts
+for all tokens, in two large matrix products.
 Decoding: one token through 256 experts, K = 8, forward only, against transformers' block with the same parameters.
 """
 
@@ -9,11 +10,10 @@ from typing import Any
 import torch
 from torch.nn.functional import linear, silu
 
-from benchmarks.timing import best_times, save
+from benchmarks.timing import in_turn, save, Times
 from gatewise import nn
 
-TOKENS, D, HIDDEN, M, K = 2048, 256, 128, 64, 6
-NAIVE_TOKENS = 64
+TOKENS, D, HIDDEN, M, K = (512, 2048), 256, 128, 64, 6
 
 
 def layer(selection: nn.Dense | nn.TopK) -> nn.MoELayer:
@@ -28,22 +28,25 @@ def step(module: nn.MoELayer, x: torch.Tensor) -> None:
     module(x).square().sum().backward()
 
 
-def naive_step(module: nn.MoELayer, x: torch.Tensor) -> None:
-    """The same, token by token."""
+def loop_step(module: nn.MoELayer, x: torch.Tensor) -> torch.Tensor:
+    """The same in plain torch: tokens sorted by expert, one pair of products an expert, and one sum at the end."""
     module.zero_grad()
     x.grad = None
     routing = module.router(x)
+    order = routing.indices.flatten().argsort(stable=True)
+    counts = torch.bincount(routing.indices.flatten(), minlength=M).tolist()
+    tokens = order // K
     rows = []
-    for token, chosen, weights in zip(x, routing.indices.tolist(), routing.weights, strict=True):
-        y = torch.zeros_like(token)
-        for m, weight in zip(chosen, weights, strict=True):
-            gate, up = linear(token, module.experts.gate_up[m]).chunk(2)
-            y = y + weight * linear(silu(gate) * up, module.experts.down[m])
-        rows.append(y)
-    torch.stack(rows).square().sum().backward()
+    for m, part in enumerate(x[tokens].split(counts)):
+        gate, up = linear(part, module.experts.gate_up[m]).chunk(2, dim=-1)
+        rows.append(linear(silu(gate) * up, module.experts.down[m]))
+    weighted = torch.cat(rows) * routing.weights.flatten()[order, None]
+    y = torch.zeros_like(x).index_add(0, tokens, weighted)
+    y.square().sum().backward()
+    return y
 
 
-def decoding() -> dict[str, float]:
+def decoding() -> Times:
     """Seconds of one token of size 256 through 256 experts of hidden size 128, K = 8: a block of OLMoE, and ours."""
     from transformers.models.olmoe.modeling_olmoe import OlmoeConfig, OlmoeSparseMoeBlock  # noqa: PLC0415
 
@@ -53,31 +56,40 @@ def decoding() -> dict[str, float]:
         for parameter in block.parameters():
             parameter.normal_(std=0.05)
         ours, x = nn.from_transformers(block), torch.randn(1, 1, D)
-        return best_times({"transformers": lambda: block(x), "ours": lambda: ours(x)}, rounds=200)
+        return in_turn({"transformers": lambda: block(x), "ours": lambda: ours(x)}, rounds=200)
+
+
+def measure(tokens: int, rounds: int) -> dict[str, Any]:
+    x = torch.randn(tokens, D, requires_grad=True)
+    sparse, dense = layer(nn.TopK(K)), layer(nn.Dense())
+    torch.testing.assert_close(loop_step(sparse, x), sparse(x), rtol=1e-4, atol=1e-5)
+    jobs = {
+        "sparse": lambda: step(sparse, x),
+        "loop": lambda: loop_step(sparse, x),
+        "dense": lambda: step(dense, x),
+    }
+    times = in_turn(jobs, rounds)
+    return {
+        "tokens": tokens,
+        "seconds": times.medians(),
+        "sparse_over_loop": times.ratio("sparse", "loop"),
+        "sparse_over_dense": times.ratio("sparse", "dense"),
+    }
 
 
 def run() -> dict[str, Any]:
-    x = torch.randn(TOKENS, D, requires_grad=True)
-    few = torch.randn(NAIVE_TOKENS, D, requires_grad=True)
-    sparse, dense = layer(nn.TopK(K)), layer(nn.Dense())
-    seconds = best_times({"sparse": lambda: step(sparse, x), "dense": lambda: step(dense, x)}, rounds=5)
     decode = decoding()
-    naive = best_times({"naive": lambda: naive_step(sparse, few), "sparse": lambda: step(sparse, few)}, rounds=2)
     return {
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
-        "tokens": TOKENS,
         "d": D,
         "hidden": HIDDEN,
         "M": M,
         "K": K,
-        "seconds": seconds,
-        "sparse_over_dense": seconds["sparse"] / seconds["dense"],
+        "rows": [measure(tokens, rounds=7) for tokens in TOKENS],
         "active_share": K / M,
-        "decoding_seconds": decode,
-        "decoding_over_transformers": decode["ours"] / decode["transformers"],
-        "naive_tokens": NAIVE_TOKENS,
-        "naive_over_sparse": naive["naive"] / naive["sparse"],
+        "decoding_seconds": decode.medians(),
+        "decoding_over_transformers": decode.ratio("ours", "transformers"),
     }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.timing import best_times, save
+from benchmarks.timing import in_turn, save
 from gatewise import LinearGate, MixtureOfExperts
 
 N, M, D = 100_000, 16, 4
@@ -30,13 +30,13 @@ def run() -> dict[str, Any]:
     experts = [SlowExpert(float(m)) for m in range(M)]
     models = {k: MixtureOfExperts(LinearGate(M, k=k), theta, experts) for k in (None, 1, 2)}
     names = {None: "dense", 1: "top1", 2: "top2"}
-    seconds = best_times({names[k]: (lambda m=m: m.predict(X)) for k, m in models.items()}, rounds=3)
+    times = in_turn({names[k]: (lambda m=m: m.predict(X)) for k, m in models.items()}, rounds=7)
     return {
         "n": N,
         "M": M,
-        "seconds": seconds,
-        "top1_over_dense": seconds["top1"] / seconds["dense"],
-        "top2_over_dense": seconds["top2"] / seconds["dense"],
+        "seconds": times.medians(),
+        "top1_over_dense": times.ratio("top1", "dense"),
+        "top2_over_dense": times.ratio("top2", "dense"),
     }
 
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-# No deadline (the first call compiles), the same examples in every run. `make test-slow` takes the thorough profile.
+# No deadline (the first call compiles), the same examples in every run. `make test-slow` takes the thorough profile:
+# new examples in every run, and a failure prints how to repeat it.
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
-settings.register_profile("thorough", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("thorough", deadline=None, derandomize=False, max_examples=100, print_blob=True)
 settings.load_profile("quick")
 
 

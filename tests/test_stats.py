@@ -12,6 +12,7 @@ from gatewise.stats import (
     mean_interval,
     share_bounds,
     student_interval,
+    upper_mean_bound,
     weighted_quantile,
 )
 
@@ -71,3 +72,12 @@ def test_intervals_are_those_of_scipy():
     for hits in (0, 3, 30):
         exact = stats.binomtest(hits, 30).proportion_ci(0.9, method="exact")
         np.testing.assert_allclose(np.ravel(share_bounds(hits, 30, 0.9)), exact)
+
+
+def test_the_bound_of_a_skewed_mean_solves_halls_cubic_equation():
+    """t + q t^2 / 3 + q^2 t^3 / 27 + q / (6 n), t the distance in deviations, is Student's quantile over sqrt(n)."""
+    values = np.random.default_rng(3).exponential(size=12)
+    mean, deviation = values.mean(), values.std(ddof=1)
+    q, t = np.mean(((values - mean) / deviation) ** 3), (mean - upper_mean_bound(values)) / deviation
+    left = t + q * t**2 / 3 + q**2 * t**3 / 27 + q / (6 * 12)
+    assert left == pytest.approx(-stats.t.ppf(0.95, 11) / np.sqrt(12))

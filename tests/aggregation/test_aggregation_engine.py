@@ -78,6 +78,14 @@ def test_projection_finds_the_nearest(kind, log_phi):
     assert project_l2(candidates, FEATURES, own, F).candidate == 11
 
 
+def test_of_equal_candidates_the_first_is_taken_across_tiles_and_threads():
+    theta = np.tile(np.random.default_rng(5).normal(size=(1, F.shape[1] - 1, FEATURES.shape[1])), (700, 1, 1))
+    copies = ListCandidates(theta)
+    for n_threads in (1, 2):
+        assert project_l2(copies, FEATURES, Y, F, n_threads=n_threads).candidate == 0
+    assert project_l2(copies, FEATURES, Y, F, allowed=np.arange(700) >= 300).candidate == 300
+
+
 @pytest.mark.parametrize("concentration", [1.0, 0.01], ids=["all candidates", "a few"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gap_is_the_weighted_mean_of_squares(kind, concentration):

@@ -273,6 +273,7 @@ CRAFTED = {
     "a boosted child beyond the end": lambda: crafted_boosting(left=10**6),
     "a boosted column that is not there": lambda: crafted_boosting(feature_idx=9),
     "a set for a column of numbers": lambda: crafted_boosting(is_categorical=1),
+    "a set that is not there": lambda: with_categories(crafted_boosting(is_categorical=1, bitset_idx=7)),
     "no nodes": lambda: strip_nodes(crafted_boosting()),
     "a forest of other columns": lambda: crafted_forest(3),
     "fewer rows than responses": lambda: crafted_neighbours(rows=10),
@@ -282,6 +283,11 @@ CRAFTED = {
     "a kernel of one's own": lambda: crafted_support(kernel="precomputed"),
     "coefficients of another length": lambda: crafted_support(_dual_coef_=np.ones((1, 2))),
 }
+
+
+def with_categories(model):
+    model.is_categorical_ = np.ones(1, dtype=bool)
+    return model
 
 
 def strip_nodes(model):
@@ -294,6 +300,19 @@ def strip_nodes(model):
 def test_crafted_models_are_found_before_compiled_code_meets_them(what):
     with pytest.raises(ValueError, match="broken"):
         audit.check_contents({"pool": [("one", CRAFTED[what]())]})
+
+
+def test_a_broken_tree_is_found_behind_hundreds_of_whole_objects():
+    whole = [{"number": [number]} for number in range(500)]
+    for pool in ([*whole, crafted_tree(feature=5)], [crafted_tree(feature=5), *whole]):
+        with pytest.raises(ValueError, match="broken"):
+            audit.check_contents(pool)
+
+
+def test_a_loaded_model_is_looked_into(path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(model_file, "check_contents", seen.append)
+    assert [model_file.load_model(path).model] == seen
 
 
 def test_whole_models_pass_and_neighbours_are_built_again():

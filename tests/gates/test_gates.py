@@ -233,7 +233,10 @@ def test_mean_gate_does_not_depend_on_the_blocks():
         def blocks(self, block_size=None):
             return super().blocks(7)
 
-    np.testing.assert_array_equal(gate.mean_weights(X, thetas), gate.mean_weights(X, SmallBlocks(thetas)))
+    shares = rng.dirichlet(np.ones(50))
+    for share in (None, shares):
+        whole = gate.mean_weights(X, thetas, share)
+        np.testing.assert_array_equal(whole, gate.mean_weights(X, SmallBlocks(thetas), share))
 
 
 def test_mean_gate_checks_its_shares():

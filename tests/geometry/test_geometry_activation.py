@@ -108,6 +108,14 @@ def test_little_data_leaves_the_question_open():
     assert found.k_low < found.k
 
 
+def test_intervals_that_compare_two_counts_share_the_level():
+    """Of three counts there are three pairs: each interval is that of a single pair at a third of the error."""
+    rng = np.random.default_rng(8)
+    given = rng.normal(size=(80, 3)), rng.normal(size=80), np.zeros(80, dtype=int)
+    three, two = activation(*given, k_max=3), activation(*given, k_max=2, level=1.0 - 0.05 / 3)
+    assert three.steps[0] == pytest.approx(two.steps[0])
+
+
 def test_a_gain_is_rarely_shown_by_chance():
     """No mixture helps: beyond K = 1 no gain is shown in all but a few of the runs."""
     large = 0

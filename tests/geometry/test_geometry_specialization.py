@@ -8,6 +8,7 @@ from scipy import stats
 
 from benchmarks.specialists import false_alarms, M, NULLS, power, three_special
 from gatewise.geometry import alignment, best_expert, EstimatedRegions, runners_up, specialization
+from gatewise.geometry.specialization import _permutations as default_permutations
 from gatewise.geometry.two_sample import (
     difference_interval,
     permutation_p_values,
@@ -138,6 +139,13 @@ def test_a_top_2_mask_tests_every_active_expert():
     assert sum(report.n_rows for report in found.experts) == 2 * 600
 
 
+def test_many_experts_get_as_many_permutations_as_their_threshold_needs():
+    """The least p-value, one over one more than the permutations, is below half of the strictest threshold."""
+    for n_experts in (2, 8, 256):
+        harmonic = np.sum(1.0 / np.arange(1, n_experts + 1))
+        assert 1.0 / (1 + default_permutations(None, n_experts, 0.05)) < 0.5 * 0.05 / (n_experts * harmonic)
+
+
 def test_a_seed_fixes_the_report():
     losses, where = eight_experts(7, 300)
     assert specialization(losses, where, seed=3) == specialization(losses, where, seed=3)
@@ -211,16 +219,23 @@ def test_alignment_of_a_perfect_and_of_a_shuffled_gate(seed):
     assert soft.excess.low <= soft.excess.value <= soft.excess.high
 
 
-def test_the_interval_of_the_excess_covers():
-    """Uniform regions, a gate that is right with probability 0.6: the excess is 0.6 - 1/2."""
+def test_the_error_of_the_excess_is_the_jackknife_s():
+    """One expert is best at most rows and chosen at most: the chance of agreement then varies as agreement does."""
     rng = np.random.default_rng(3)
-    covered = 0
-    for _ in range(400):
-        best = rng.integers(2, size=150)
-        gate = np.where(rng.uniform(size=150) < 0.6, best, 1 - best)
-        excess = alignment(gate, best, 2, n_permutations=1).excess
-        covered += excess.low <= 0.1 <= excess.high
-    assert 0.91 <= covered / 400 <= 0.985
+    best = (rng.uniform(size=200) < 0.8).astype(int)
+    gate = np.where(rng.uniform(size=200) < 0.8, best, 1 - best)
+
+    def excess(rows):
+        return np.mean(gate[rows] == best[rows]) - sum(
+            np.mean(gate[rows] == m) * np.mean(best[rows] == m) for m in (0, 1)
+        )
+
+    rows = np.arange(200)
+    without = np.array([excess(np.delete(rows, i)) for i in rows])
+    error = np.sqrt(199 / 200 * ((without - without.mean()) ** 2).sum())
+    found = alignment(gate, best, 2, n_permutations=1).excess
+    assert found.value == pytest.approx(excess(rows))
+    assert found.high - found.value == pytest.approx(stats.t.ppf(0.975, 199) * error, rel=0.02)
 
 
 def test_alignment_of_chance_has_uniform_p_values():

@@ -192,6 +192,17 @@ def test_noise_acts_in_training_only_and_follows_the_seed():
     assert not torch.equal(first, quiet)
 
 
+def test_the_scale_of_the_noise_is_learned():
+    noisy = nn.NoisyScores(nn.LinearScores(D, M))
+    with torch.no_grad():
+        noisy.weight[0] = 2.0
+    x = torch.ones(4000, D)
+    torch.manual_seed(0)
+    deviation = (noisy.train()(x) - noisy.scores(x)).std(0)
+    wanted = torch.nn.functional.softplus(noisy.weight.sum(1))
+    torch.testing.assert_close(deviation, wanted.detach(), rtol=0.05, atol=0.0)
+
+
 def test_jitter_acts_in_training_only():
     jittered = nn.JitteredScores(nn.LinearScores(D, M), 0.5)
     x = torch.ones(2000, D)
@@ -302,3 +313,6 @@ def test_hierarchical_losses_are_named_by_level():
     routing = router(torch.randn(30, D))
     assert set(routing.losses) == {"outer_balance", "balance"}
     torch.testing.assert_close(routing.scores.exp().sum(1), torch.ones(30))
+    shares = torch.bincount(routing.indices.flatten(), minlength=M) / routing.indices.numel()
+    wanted = nn.SwitchLoss().coefficient * M * shares @ routing.scores.exp().mean(0)
+    torch.testing.assert_close(routing.losses["balance"], wanted)

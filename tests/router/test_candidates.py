@@ -1,5 +1,7 @@
 """The list of candidates, fitted."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,9 @@ def rows(sample, fade=1.0):
 def listed():
     ks = {name: (None,) if GATES[name].needs_forecasts else (None, 1, 2) for name in ON_FEATURES}
     trees = [*tree_gates(), *shared_learners(LEARNERS)]
-    return candidate_list(["a", "b", "c"], ks, (0.3, 3.0), True, trees)
+    return candidate_list(
+        ["a", "b", "c"], {name: list(product((0.3, 3.0), k)) for name, k in ks.items()}, True, trees
+    )
 
 
 @pytest.fixture
@@ -111,5 +115,5 @@ def test_the_prior_is_divided_by_family(fitted):
 
 
 def test_a_family_that_is_left_out_leaves_its_prior_to_the_others():
-    few = candidate_list(["a", "b"], {}, (1.0,), corrected=False)
+    few = candidate_list(["a", "b"], {}, corrected=False)
     np.testing.assert_allclose(np.exp(log_prior(few)), 0.25)

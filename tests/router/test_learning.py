@@ -1,5 +1,7 @@
 """AFTER over a list of held-out forecasts, and the router that comes of it."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -130,7 +132,9 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     held_out = HeldOut(rows, np.zeros(n, dtype=np.intp), F, (np.empty(0, dtype=np.intp),))
     seen = inputs.transform(x)
     maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
-    candidates = candidate_list(["a", "b"], {"linear": [None, 1]}, (1.0, 10.0), corrected=loss.additive)
+    candidates = candidate_list(
+        ["a", "b"], {"linear": list(product((1.0, 10.0), (None, 1)))}, corrected=loss.additive
+    )
     settings = MoESettings(n_orders=2, rate=1.0)
     sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n), rate=1.0)
     fit = learn(sample, candidates, settings, 0)

@@ -1,4 +1,4 @@
-"""Screening of experts where there are many."""
+"""Where there are many experts: screening, and gates with small spreads only."""
 
 import numpy as np
 
@@ -37,3 +37,15 @@ def test_experts_that_are_left_out_are_named_and_have_no_weight():
     assert model.left_out_[0] in model.summary()
     assert model.report()["left_out"] == model.left_out_
     assert model.predict(F).shape == (n,)
+
+
+def test_a_gate_with_many_coefficients_has_small_spreads_only():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(60, 8))
+    y = X[:, 0] + rng.normal(size=60)
+    experts = [(f"e{m}", ColumnExpert(m)) for m in range(4)]
+    light = gw.MoESettings(n_orders=1, learners=(), test=False)
+    model = gw.MoERegressor(experts, gates=["linear", "quadratic"], k=None, cv="prefit", settings=light).fit(X, y)
+    tried = {name: {c.spread for c in model.candidates_ if c.name == name} for name in ("linear", "quadratic")}
+    assert tried["quadratic"] == {0.3, 1.0}  # 4 x 44 coefficients: 4 n / C = 1.4
+    assert tried["linear"] == {0.3, 1.0, 3.0}  # 4 x 8: 7.5

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 from gatewise.router.candidates import candidate_list
 from gatewise.router.verdict import gain_interval, HeldOutLosses, reach_verdict, signal_p_value
 
 
 class TestVerdict:
-    CANDIDATES = candidate_list(["a", "b"], {"linear": [None]}, [1.0], corrected=False)
+    CANDIDATES = candidate_list(["a", "b"], {"linear": [(1.0, None)]}, corrected=False)
 
     def reach(self, gate_share, signal, gain=0.1, n=400):
         rng = np.random.default_rng(0)
@@ -40,6 +41,13 @@ class TestVerdict:
         same = (np.ones(10), np.ones(10), np.ones(10))
         assert gain_interval(*same) == (0.0, 0.0, 0.0)
         assert signal_p_value(np.zeros((10, 2)), np.ones(10)) == 1.0
+
+    def test_both_answers_must_be_beaten_by_more_than_independent_rows_ask(self):
+        rng = np.random.default_rng(2)
+        signal = rng.normal([0.5, 0.0], 1.0, size=(100, 2))
+        one, two = (special.ndtr(-s.sum() / np.sqrt(2 * (s**2).sum())) for s in signal.T)
+        assert one < 1e-3 < two
+        assert signal_p_value(signal, np.ones(100)) == pytest.approx(two)
 
     def test_the_gain_of_one_fit_is_less_certain_than_a_mean(self):
         rng = np.random.default_rng(1)

@@ -36,6 +36,13 @@ def test_cost_is_saved_where_a_cheap_model_is_as_good(table):
     assert found.cost < 0.01
 
 
+def test_the_p_value_for_cost_pays_for_its_five_prices(table, monkeypatch):
+    prepared, _, answers, costs = table
+    monkeypatch.setattr("gatewise.scores.route_test.largest_p_value", lambda *_: 0.01)
+    found = routing_p_values(prepared, answers, costs, by_query=False)
+    assert found == (0.01, pytest.approx(0.05))
+
+
 @pytest.mark.slow
 def test_the_level_holds_for_scores_and_costs(table):
     """Of 60 tables with rows permuted against the queries at most 7 are false: 5 % of them give more in one of 50."""

@@ -12,7 +12,7 @@ from gatewise.scores.cost_frontier import (
     variance_of_fits,
 )
 from gatewise.scores.fitted_routes import HeldOutDecisions, weigh
-from gatewise.scores.price_weights import learn_weights, nearest_price, price_grid, votes
+from gatewise.scores.price_weights import held_out_votes, learn_weights, nearest_price, price_grid, RATES, votes
 from gatewise.scores.route_test import largest_p_value, RoutePValues
 from gatewise.scores.route_verdict import reach_verdict
 from tests.scores.designs import folds_of
@@ -28,6 +28,26 @@ def test_weights_are_exponential_in_the_sum_of_values():
         rest = np.delete(values, rows, axis=0).sum(axis=0)
         slow = np.exp(found.rate * (rest - rest.max()))
         np.testing.assert_allclose(weights, slow / slow.sum())
+    picked = rng.integers(0, 2, size=(2, 60))
+    gate = held_out_votes(found, picked, folds, 2)
+    for rows, weights in zip(folds, found.without_fold, strict=True):
+        np.testing.assert_allclose(gate[rows], votes(weights, picked[:, rows], 2))
+
+
+def test_the_rate_is_the_one_whose_weights_of_other_folds_have_the_largest_value_on_a_fold():
+    rng = np.random.default_rng(4)
+    values, folds = rng.normal([0.0, 0.05, 0.1], 1.0, size=(80, 3)), folds_of(80)
+    unit = np.sqrt(8.0 * np.log(3) / 80) / np.ptp(values)
+
+    def value(rate):
+        total = 0.0
+        for rows in folds:
+            rest = np.delete(values, rows, axis=0).sum(axis=0)
+            weights = np.exp(rate * (rest - rest.max()))
+            total += values[rows].sum(axis=0) @ weights / weights.sum()
+        return total
+
+    assert learn_weights(values, folds).rate == pytest.approx(max(RATES * unit, key=value))
 
 
 def test_the_rate_is_low_among_equals_and_high_with_a_leader():

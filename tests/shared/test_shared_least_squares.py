@@ -83,6 +83,10 @@ def test_residualized_two_stage_is_the_joint_solution_and_plain_never_fits_bette
     np.testing.assert_allclose(stages.shared, joint.shared, atol=1e-9)
     np.testing.assert_allclose(fitted(problem, stages), fitted(problem, joint), atol=1e-9)
     assert plain.rss >= joint.rss * (1 - 1e-12)
+    assert stages.df == pytest.approx(joint.df)
+    assert plain.df == pytest.approx(
+        np.linalg.matrix_rank(problem.shared) + sum(map(np.linalg.matrix_rank, problem.routed))
+    )
 
 
 def test_plain_two_stage_is_right_where_the_shared_columns_are_orthogonal_to_the_routed_ones():

@@ -94,6 +94,8 @@ def test_topk_counts():
         theory.topk_separation(4, 3, 1.0, swaps=2)
     finer = theory.topk_log_covering(0.05, 4, 2, 0.5) - theory.topk_log_covering(0.1, 4, 2, 0.5)
     assert exp(finer) == pytest.approx(2.0 ** (2 * 3 * 3))
+    steeper = theory.topk_log_covering(0.1, 4, 2, 0.5, phi_order=1.5) - theory.topk_log_covering(0.1, 4, 2, 0.5)
+    assert exp(steeper) == pytest.approx(4.0 ** (2 * 1.5 * 3 * 3))
 
 
 @pytest.mark.parametrize(

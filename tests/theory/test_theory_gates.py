@@ -98,13 +98,16 @@ def test_kernel_bounds():
         theory.mesh_limit(1, 0.3)
 
 
-def test_grid_tail_constant_in_one_dimension():
+def test_grid_tail_constant():
     """The steps of the proof: shells hold (1 + 4 kappa)(2^m t) points, y exp(-y^2/8) <= 2 / sqrt(e)."""
     y = np.linspace(0, 20, 200_001)
     peak = (y * np.exp(-(y**2) / 8)).max()
     for kappa in (0.5, 1.0):
         wanted = np.e / (np.e - 1) * (1 + 4 * kappa) * peak
         assert theory.grid_tail_constant(1, kappa) == pytest.approx(wanted, rel=1e-6)
+        # in d dimensions a shell holds the d-th power of sqrt(d) times as many points
+        wanted = np.e / (np.e - 1) * ((1 + 4 * kappa) * np.sqrt(3) * peak) ** 3
+        assert theory.grid_tail_constant(3, kappa) == pytest.approx(wanted, rel=1e-6)
 
 
 @pytest.mark.parametrize("order", [0, 1, 5, 40])

@@ -60,6 +60,14 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         check_is_fitted(self)
         return [name for m, name in enumerate(self._router.names) if m not in self._router.view.distinct]
 
+    @property
+    def rows_learned_(self) -> int:
+        """The number of rows with held-out forecasts that the list learned from; of more than 50,000 rows n a random
+        choice of sqrt(50,000 n).
+        """
+        check_is_fitted(self)
+        return len(np.unique(self.out_of_fold_.rows))
+
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
         check_is_fitted(self)
@@ -205,6 +213,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     left_out_ : list of str
         Experts that forecast as another one does and, of more than 64, those that neither the convex stack uses nor
         are the best one at many rows. No candidate uses them.
+    rows_learned_ : int
+        The number of rows that the list learned from. The experts use all rows. Of more than 50,000 rows n the list
+        has a random choice of sqrt(50,000 n), and its softmax gates and forests take fewer still: the time of a fit
+        grows slower than the rows.
 
     For responses that are classes there is `MoEClassifier`.
 

@@ -7,9 +7,12 @@ outputs of each leaf by a Newton step.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, Literal, NamedTuple
 
+import numba
 import numpy as np
+from joblib import delayed, Parallel
 from scipy.special import softmax
 
 from gatewise.arrays import Floats, Indices, TINY
@@ -21,6 +24,8 @@ LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
 MOST_GROWING = 20_000  # rows that one tree of boosting is grown on, at most; each round draws others
 MOST_FOREST_ROWS = 50_000
+MOST_DRAWN = 10_000  # rows that a tree of a forest draws; of n rows beyond that the square root of this times n
+LEAST_THREADED = 5000  # rows from which on ensembles are grown on several threads
 LEAST_LEAF = 5  # rows in a leaf of boosting, at least
 N_TREES = 100  # of a forest
 PRECISION = 1.0  # of the Gaussian prior of a leaf's step, in the unit of the outputs
@@ -121,7 +126,8 @@ def boost(
     1.0
     """
     columns = SortedColumns.sort(problem.columns)
-    return [_boost_one(problem, columns, sample, part, plan, seed) for sample in samples]
+    tasks = [delayed(_boost_one)(problem, columns, sample, part, plan, seed) for sample in samples]
+    return _in_threads(tasks, columns)
 
 
 def _boost_one(
@@ -264,23 +270,36 @@ def forests(
 ) -> list[tuple[Trees, Floats]]:
     """For every sample a random forest on columns (n, p) that predicts its target (n,); and its predictions (rows,).
 
-    Each tree is grown on as many rows, drawn with replacement, and tries half of the columns at each cut. The
-    predictions are those at the rows that the sample asks for. At most MOST_FOREST_ROWS rows are used.
+    Each tree is grown on as many rows, drawn with replacement, and tries half of the columns at each cut; where there
+    are more than MOST_DRAWN rows it draws fewer. The predictions are those at the rows that the sample asks for. At
+    most MOST_FOREST_ROWS rows are used.
     """
-    whole, p = SortedColumns.sort(columns), columns.shape[1]
-    shape, found = TreeShape(-1, least_leaf, max(1, p // 2)), []
-    for target, sample in zip(targets, samples, strict=True):
-        counted, rng = some_rows(sample.sample_weight, MOST_FOREST_ROWS, seed), np.random.default_rng(seed)
-        places = np.union1d(counted, sample.asked)
-        part, weight, y = whole.part(places), np.zeros(len(places)), target[places]
-        rows, total = np.searchsorted(places, counted), np.zeros(len(places))
-        grown = []
-        for _ in range(N_TREES):
-            drawn = np.bincount(rng.integers(0, len(rows), len(rows)), minlength=len(rows))
-            weight[rows] = drawn * sample.sample_weight[counted]
-            grown.append(_mean_tree(*part, y, weight, shape, int(rng.integers(2**31)), total))
-        found.append((join_trees(grown, 1, p), total[np.searchsorted(places, sample.asked)]))
-    return found
+    whole = SortedColumns.sort(columns)
+    both = zip(targets, samples, strict=True)
+    return _in_threads([delayed(_forest)(whole, target, sample, least_leaf, seed) for target, sample in both], whole)
+
+
+def _forest(
+    whole: SortedColumns, target: Floats, sample: BoostingSample, least_leaf: int, seed: int
+) -> tuple[Trees, Floats]:
+    p = len(whole.values)
+    shape, grown = TreeShape(-1, least_leaf, max(1, p // 2)), []
+    counted, rng = some_rows(sample.sample_weight, MOST_FOREST_ROWS, seed), np.random.default_rng(seed)
+    places = np.union1d(counted, sample.asked)
+    part, weight, y = whole.part(places), np.zeros(len(places)), target[places]
+    rows, total = np.searchsorted(places, counted), np.zeros(len(places))
+    count = len(rows) if len(rows) <= MOST_DRAWN else isqrt(MOST_DRAWN * len(rows))
+    for _ in range(N_TREES):
+        drawn = np.bincount(rng.integers(0, len(rows), count), minlength=len(rows))
+        weight[rows] = drawn * sample.sample_weight[counted]
+        grown.append(_mean_tree(*part, y, weight, shape, int(rng.integers(2**31)), total))
+    return join_trees(grown, 1, p), total[np.searchsorted(places, sample.asked)]
+
+
+def _in_threads(tasks: list[Any], columns: SortedColumns) -> list[Any]:
+    """The results of tasks of joblib, in order; on numba's number of threads if the columns are long."""
+    count = numba.get_num_threads() if columns.values.shape[1] > LEAST_THREADED else 1
+    return list(Parallel(n_jobs=count, prefer="threads", batch_size=1)(tasks))
 
 
 @compiled

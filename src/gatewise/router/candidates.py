@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -83,18 +82,18 @@ GREEDY = Candidate("stack", "greedy")
 
 def candidate_list(
     experts: Sequence[str],
-    gates: Mapping[str, Sequence[int | None]],
-    spreads: Sequence[float],
+    gates: Mapping[str, Sequence[tuple[float, int | None]]],
     corrected: bool,
     trees: Sequence[Candidate] = (),
 ) -> tuple[Candidate, ...]:
-    """The list: every expert, the stacks, every gate with every spread and number of active experts, shared parts.
+    """The list: every expert, the stacks, every gate with its spreads and numbers of active experts, shared parts.
 
     The greedy stack comes with the corrected ones, both for forecasts of numbers.
-    ``gates`` gives the numbers of active experts to try by the gate's name, None for all. Top-K gates are never
-    corrected, because a correction needs the forecasts of all experts. ``trees`` are candidates made of trees.
+    ``gates`` gives by the gate's name pairs to try: a spread and a number of active experts, None for all. Top-K
+    gates are never corrected, because a correction needs the forecasts of all experts. ``trees`` are candidates made
+    of trees.
 
-    >>> [str(c) for c in candidate_list(["a", "b"], {"linear": [None, 1]}, [1.0], corrected=False)]
+    >>> [str(c) for c in candidate_list(["a", "b"], {"linear": [(1.0, None), (1.0, 1)]}, corrected=False)]
     ['a', 'b', 'convex stack', 'mean stack', 'linear gate, spread 1', 'linear gate, spread 1, top 1']
     """
     plain = [
@@ -102,16 +101,14 @@ def candidate_list(
         CONVEX,
         Candidate("stack", "mean"),
     ]
-    dense = list(product([name for name, ks in gates.items() if None in ks], spreads))
+    dense = [(name, spread) for name, pairs in gates.items() for spread, k in pairs if k is None]
     listed = [Candidate("gate", *gate) for gate in dense]
     if corrected:
         plain += [GREEDY] if len(experts) > 1 else []
         plain += [Candidate("stack", "convex", spread, corrected=True) for spread in STACK_SPREADS]
         listed += [Candidate("gate", *gate, corrected=True) for gate in dense]
     listed += [
-        Candidate("gate", name, spread, k)
-        for name, ks in gates.items()
-        for spread, k in product(spreads, [k for k in ks if k is not None])
+        Candidate("gate", name, spread, k) for name, pairs in gates.items() for spread, k in pairs if k is not None
     ]
     return (*plain, *listed, *trees)
 

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from gatewise.router.training import MOST_LEARNED
+
 
 def summary_text(model: Any) -> str:
     """Text with the verdict, the weight of each kind of candidate, the five largest candidates and the regions."""
     order = np.argsort(-model.weights_)[:5]
     leading = [f"  {model.weights_[s]:.2f}  {model.candidates_[s]}" for s in order]
+    chosen = model.rows_learned_ > MOST_LEARNED
     kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.verdict_.weights.items())
     return "\n".join(
         [
@@ -19,6 +22,7 @@ def summary_text(model: Any) -> str:
             "leading candidates:",
             *leading,
             *([f"experts that no candidate uses: {', '.join(model.left_out_)}"] if model.left_out_ else []),
+            *([f"the list learned from {model.rows_learned_:,} rows, a random choice"] if chosen else []),
             *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
             str(model.region_table()),
@@ -46,6 +50,7 @@ def plain_facts(model: Any) -> dict[str, Any]:
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
             "experts": model.get_feature_names_out().tolist(),
             "left_out": model.left_out_,
+            "rows_learned": model.rows_learned_,
             "candidates": [
                 {"candidate": str(c), "weight": w, measure: error}
                 for c, w, error in zip(model.candidates_, model.weights_, errors, strict=True)

@@ -32,6 +32,7 @@ LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
+MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
@@ -382,10 +383,11 @@ def _merged(splits: list[tuple[Indices, Indices]]) -> list[tuple[Indices, Indice
 
 
 def _orders(times: Indices | None, n: int, count: int, seed: int) -> list[Indices]:
+    """``count`` random orders of n rows, fewer where rows are many; the one of their times, if these are given."""
     if times is not None:
         return [np.argsort(times, kind="stable")]
     rng = np.random.default_rng([seed, 1])
-    return [rng.permutation(n) for _ in range(count)]
+    return [rng.permutation(n) for _ in range(max(1, min(count, MOST_ORDERED // max(n, 1))))]
 
 
 def _others(rows: Indices, fold: Indices) -> list[tuple[Indices, Indices]]:

@@ -7,6 +7,7 @@ on the simplex, and a shared part, which is zero for most members.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from gatewise import kernels
 from gatewise.arrays import FieldsOnly, Floats, Indices
 from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import Inputs
+from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, CONVEX, GREEDY
 from gatewise.router.class_rows import ClassRows
@@ -25,6 +27,10 @@ from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, samp
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
 GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients beside a gate
+MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
+    20_000,
+    10,
+)  # that softmax gates are fitted to, before their number grows slower
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,6 +256,21 @@ class PlainMembers:
         return np.asarray(rows.F @ self.weights.T + self.common.linear_columns(rows.F) @ self.correction.T)
 
 
+def _thinned(sample: RowSample, most: int) -> RowSample:
+    """The sample, or, if it has n > most rows, one with weight in some of its blocks only: sqrt(n most) rows.
+
+    The blocks are those that are fitted at once, evenly spaced.
+    """
+    given = sample.sample_weight
+    n = int(np.count_nonzero(given))
+    if n <= most:
+        return sample
+    blocks = np.flatnonzero(np.add.reduceat(given, np.arange(0, len(given), TILE)))
+    places = np.linspace(0, len(blocks) - 1, max(1, isqrt(n * most) * len(blocks) // n)).round().astype(np.intp)
+    kept = np.isin(np.arange(len(given)) // TILE, blocks[places])
+    return sample._replace(sample_weight=np.where(kept, given, 0.0))
+
+
 def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str, Floats]:
     """A linear correction with coefficients (1 + M,) as an intercept and a combination of the forecasts F (n, M)."""
     if not coefficients.any():
@@ -262,18 +283,20 @@ def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str
 class SoftmaxMembers(FieldsOnly):
     """Softmax gates, each with a path of spreads; some with a linear correction that is fitted with the gate.
 
-    ``paths`` holds the fitted gates by name and by whether they are corrected, one for every entry of ``spreads``.
+    ``paths`` holds the fitted gates by name and by whether they are corrected, one for each of the ``spreads`` of
+    that name.
     """
 
     candidates: tuple[Candidate, ...]
     common: CommonFit
     paths: Mapping[tuple[str, bool], GatePath]
-    spreads: tuple[float, ...]
+    spreads: Mapping[str, tuple[float, ...]]
 
     @classmethod
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
         """Fit every gate along its path."""
-        F, spreads = task.rows.F, tuple(sorted({c.spread for c in candidates}))
+        F, tried = task.rows.F, dict.fromkeys((c.name, c.spread) for c in candidates)
+        spreads = {name: tuple(sorted(spread for one, spread in tried if one == name)) for name, _ in tried}
         gates = list({(c.name, c.corrected): None for c in candidates})
         ks: dict[tuple[str, bool], list[int]] = {gate: [] for gate in gates}
         for c in candidates:
@@ -281,15 +304,22 @@ class SoftmaxMembers(FieldsOnly):
                 ks[c.name, False].append(c.k)
         linear = np.column_stack([np.ones(len(F)), F])
         requests = [
-            PathRequest(task.rows.features[name], spreads, linear if on else None, GATE_SPREAD, ks[name, on])
+            PathRequest(task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on])
             for name, on in gates
         ]
         places = [
-            (gates.index((c.name, c.corrected)), spreads.index(c.spread), c.k and 1 + ks[c.name, False].index(c.k))
+            (
+                gates.index((c.name, c.corrected)),
+                spreads[c.name].index(c.spread),
+                c.k and 1 + ks[c.name, False].index(c.k),
+            )
             for c in candidates
         ]
+        coefficients = max(F.shape[1] * task.rows.features[name].shape[1] for name, _ in gates)
+        most = max(MOST_GATE_ROWS, ROWS_PER_COEFFICIENT * coefficients)
+        samples = [_thinned(sample, most) for sample in task.samples]
         groups: FittedGroup = []
-        for common, found in zip(task.commons, sample_paths(requests, F, task.loss, task.samples), strict=True):
+        for common, found in zip(task.commons, sample_paths(requests, F, task.loss, samples), strict=True):
             paths = dict(zip(gates, (one.path for one in found), strict=True))
             columns = [found[gate].mixtures[place, k or 0] for gate, place, k in places]
             groups.append((cls(candidates, common, paths, spreads), np.stack(columns, axis=1)))
@@ -353,9 +383,9 @@ class SoftmaxMembers(FieldsOnly):
         return out
 
     def _theta(self, c: Candidate) -> Floats:
-        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads.index(c.spread)])
+        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads[c.name].index(c.spread)])
 
     def _correction(self, c: Candidate) -> Floats:
         if not c.corrected:
             return np.zeros(len(self.common.stack) + 1)
-        return np.asarray(self.paths[c.name, True].linear[self.spreads.index(c.spread)])
+        return np.asarray(self.paths[c.name, True].linear[self.spreads[c.name].index(c.spread)])

@@ -21,7 +21,8 @@ class MoESettings:
         Random orders of the rows that the aggregation is averaged over. Rows in time keep their order.
     spreads
         Standard deviations of the gates' coefficients, the path of penalties: 0.3 barely moves the weights of the
-        global stack, 10 lets one expert take over within a standard deviation of an input.
+        global stack, 10 lets one expert take over within a standard deviation of an input. A gate with C coefficients
+        is tried on n rows with the spreads up to 4 n / C, and with the smallest one in any case.
     n_components
         If there are more gate inputs than this, they are replaced by this many principal components.
     fade

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +27,9 @@ from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 20_000  # rows that the test of gates uses, at most
+MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
+ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
@@ -85,19 +89,30 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
     Experts that make the same forecasts count as one, the first of them, and of more than MOST_ROUTED only the most
-    useful are in the list; the others have no weight.
+    useful are in the list; the others have no weight. Of more than MOST_LEARNED rows a random choice is used.
     """
     M = held_out.F.shape[1]
+    if not task.shared.experts and not task.settings.specialize:  # these look at every row
+        held_out = _some_entries(held_out, task.seed)
     distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
     if len(distinct) > MOST_ROUTED and not task.routed.outputs:
         distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
     everything = np.arange(len(held_out.rows))
     sample, view = _prepare(task, held_out, target, everything, distinct)
-    fit = learn(sample, _candidates(task, distinct), task.settings, task.seed)
+    fit = learn(sample, _candidates(task, sample.seen, distinct), task.settings, task.seed)
     if len(distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
     return fit, view
+
+
+def _some_entries(held: HeldOut, seed: int) -> HeldOut:
+    """The entries, or a random choice of them where there are many, in their order."""
+    n = len(held.rows)
+    if n <= MOST_LEARNED:
+        return held
+    kept = np.sort(np.random.default_rng([seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False))
+    return replace(held, rows=held.rows[kept], fold=held.fold[kept], F=held.F[kept])
 
 
 def _distinct(F: Floats, size: float) -> Indices:
@@ -125,13 +140,20 @@ def screened(F: Floats, y: Floats, weight: Floats, distinct: Indices) -> Indices
     return np.sort(distinct[order[:MOST_ROUTED]])
 
 
-def _candidates(task: TrainingTask, distinct: Indices) -> tuple[Candidate, ...]:
-    """The list: trees are boosted on no features, so a tree gate is not among the softmax gates."""
+def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[Candidate, ...]:
+    """The list: trees are boosted on no features, so a tree gate is not among the softmax gates.
+
+    A gate whose coefficients are many for its rows is tried with small spreads only.
+    """
     gates, settings = _softmax_gates(task, distinct), task.settings
     ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
     if None in ks:
         ks = [k for k in ks if k is None or k < len(distinct)]
-    counts = {name: list(dict.fromkeys(_active_counts(gate, ks))) for name, gate in gates.items()}
+    pairs = {}
+    for name, gate in gates.items():
+        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * seen.features[name].shape[1])
+        spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
+        pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
     trees: list[Candidate] = []
     if None in task.ks:
         trees = tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
@@ -141,7 +163,7 @@ def _candidates(task: TrainingTask, distinct: Indices) -> tuple[Candidate, ...]:
             trees += shared_learners(settings.learners)
     corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
     names = [task.routed.experts[m][0] for m in distinct]
-    return candidate_list(names, counts, settings.spreads, corrected, trees)
+    return candidate_list(names, pairs, corrected, trees)
 
 
 def _softmax_gates(task: TrainingTask, distinct: Indices) -> dict[str, GateChoice]:
@@ -260,16 +282,17 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
         known = np.flatnonzero(one.fold < len(one.train) - 1)
         samples.append(_prepare(task, replace(one, train=one.train[:-1]), target, known, distinct)[0])
     signal = np.zeros((n, 2))
-    found = fresh_signals(samples, _candidates(task, distinct), task.settings, task.seed)
+    candidates = _candidates(task, samples[0].seen, distinct)
+    found = fresh_signals(samples, candidates, task.settings, task.seed)
     for (_, judged), values in zip(rows, found, strict=True):
         signal[judged] = values
     return signal
 
 
 def _in_parts(F: Floats, seed: int) -> HeldOut:
-    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts."""
+    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts, or in halves if many."""
     n = len(F)
-    part = np.sort(np.arange(n) % min(PARTS, n))
+    part = np.sort(np.arange(n) % min(PARTS if n <= MOST_LEARNED else 2, n))
     rows = np.random.default_rng(seed).permutation(n)
     train = tuple(np.sort(rows[part != number]) for number in range(part[-1] + 1))
     return HeldOut(rows, part, F[rows], train)

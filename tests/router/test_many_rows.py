@@ -1,0 +1,60 @@
+"""Where there are many rows, the list learns from some of them."""
+
+from math import isqrt
+
+import numpy as np
+import pytest
+
+import gatewise as gw
+from gatewise.experts import ColumnExpert
+from gatewise.router import learning, members, training
+from gatewise.solvers.softmax_path import RowSample
+
+LIGHT = gw.MoESettings(n_orders=4, spreads=(1.0, 3.0), learners=(), test=False)
+
+
+def fitted(X, y, **params):
+    experts = [("up", ColumnExpert(1)), ("down", ColumnExpert(2))]
+    return gw.MoERegressor(experts, gates=["linear"], k=None, settings=LIGHT, random_state=0, **params).fit(X, y)
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000)
+    X = np.column_stack([x, x, -x])
+    return X, np.abs(x) + 0.3 * rng.normal(size=2000), np.abs(x)
+
+
+def test_a_choice_of_rows_predicts_almost_as_well_as_all(rows, monkeypatch):
+    X, y, truth = rows
+    whole = fitted(X, y, cv="prefit")
+    assert whole.rows_learned_ == 2000
+    monkeypatch.setattr(training, "MOST_LEARNED", 500)
+    monkeypatch.setattr(members, "MOST_GATE_ROWS", 200)
+    monkeypatch.setattr(learning, "MOST_ORDERED", 2000)
+    some = fitted(X, y, cv="prefit")
+    assert some.rows_learned_ == isqrt(500 * 2000)
+    assert some.report()["rows_learned"] == 1000
+    distance, best = (np.sqrt(np.mean((one.predict(X) - truth) ** 2)) for one in (some, whole))
+    assert best < distance < 2.0 * best + 0.02
+    assert some.verdict_.headline == whole.verdict_.headline
+    np.testing.assert_array_equal(fitted(X, y, cv="prefit").predict(X), some.predict(X))
+
+
+def test_the_choice_is_told(rows, monkeypatch):
+    X, y, _ = rows
+    for module in (training, gw.router.facts):
+        monkeypatch.setattr(module, "MOST_LEARNED", 500)
+    assert "the list learned from 1,000 rows" in fitted(X, y, cv=3).summary()
+
+
+def test_a_thinned_sample_has_weight_in_whole_blocks_only():
+    weight = np.r_[np.zeros(640), np.ones(6400)]
+    sample = RowSample(np.array([0.5, 0.5]), weight, asked=np.arange(3))
+    thin = members._thinned(sample, 1600)
+    kept = thin.sample_weight.reshape(-1, 64)
+    assert isqrt(6400 * 1600) == 3200 == np.count_nonzero(thin.sample_weight)
+    assert set(kept.sum(axis=1).tolist()) == {0.0, 64.0}
+    assert not thin.sample_weight[weight == 0.0].any()
+    assert members._thinned(sample, 6400) is sample
