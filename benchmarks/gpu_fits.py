@@ -31,7 +31,8 @@ from gatewise.experts import ColumnExpert
 from gatewise.nn.device_paths import device_paths
 from gatewise.solvers.softmax_path import FittedPath, sample_paths
 
-GATES = ((1000, 5), (4000, 10), (100_000, 32))  # the first one compiles
+GATES = ((1000, 5), (4000, 10))  # the first one compiles
+LINEAR = ((100_000, 32, True), (1_000_000, 32, False))  # linear gates of all rows; whether compiled code is run, too
 FITS = (Size(20_000, 10, 32), Size(100_000, 10, 32), Size(1_000_000, 10, 32))
 
 
@@ -56,6 +57,25 @@ def gates(n: int, M: int) -> dict[str, Any]:
     row["seconds_cuda"] = time.perf_counter() - start
     print(row, flush=True)
     return row | differences(found["compiled"], found["cuda"], work, y)
+
+
+def linear(n: int, M: int, compare: bool) -> dict[str, Any]:
+    """The linear gates of the list, with and without a correction, fitted to all rows."""
+    X, F, y = gate_rows(n, M, d=10)
+    work = make_work(X, F, y)
+    requests, samples = work.requests[:2], [work.samples[-1]._replace(asked=np.arange(2000))]
+    row: dict[str, Any] = {"n": n, "M": M, "fits": sum(len(r.spreads) for r in requests)}
+    start = time.perf_counter()
+    there = device_paths(requests, F, work.loss, samples, "cuda")
+    row["seconds_cuda"] = time.perf_counter() - start
+    print(row, flush=True)
+    if not compare:
+        return row
+    start = time.perf_counter()
+    here = sample_paths(requests, F, work.loss, samples)
+    row["seconds_compiled"] = time.perf_counter() - start
+    print(row, flush=True)
+    return row | differences(here, there, work._replace(requests=requests, samples=samples), y)
 
 
 def differences(a: list[list[FittedPath]], b: list[list[FittedPath]], work: Any, y: Floats) -> dict[str, Any]:
@@ -115,9 +135,11 @@ def main() -> None:
     facts |= {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "sources": sources()}
     facts["threads"] = numba.get_num_threads()
     if given.case == "gates":
-        facts["gates"] = []
+        facts |= {"gates": [], "linear": []}
         for n, M in GATES:
             facts["gates"].append(gates(n, M))
+        for n, M, compare in LINEAR:
+            facts["linear"].append(linear(n, M, compare))
             timing.save("gpu_fits", facts)
     else:
         fit(Size(500, 10, 4), None), fit(Size(500, 10, 4), "cuda")

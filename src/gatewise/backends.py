@@ -163,7 +163,7 @@ def _together(
     else:
         whole = import_module("pandas").concat(taken)
         first, rest = whole[columns], [whole[f"gatewise {name}"].to_numpy() for name in lazy]
-    found = dict(zip(lazy, rest, strict=True))
+    found: dict[str, Any] = dict(zip(lazy, rest, strict=True))
     for name, values in others.items():
         if name not in found:
             if values is not None and len(values) != n:

@@ -47,13 +47,14 @@ def rows_in_memory(X: Any, y: Any, sample_weight: Any, n_experts: int, random_st
         return RowDraw(min(1.0, NUMBERS / (d + n_experts) / max(1, n)), seed)
 
     if hasattr(X, "__dask_graph__"):
-        return tuple(gather(X, {"y": y, "sample_weight": sample_weight}, draw))  # type: ignore[return-value]
+        rows, response, weight = gather(X, {"y": y, "sample_weight": sample_weight}, draw)
+        return rows, response, weight
     shape = np.shape(X)
     if len(shape) != 2 or shape[0] * (shape[1] + n_experts) <= NUMBERS:
         return X, y, sample_weight
-    rows = draw(*shape)(0, shape[0])
-    others = (None if values is None else np.asarray(values)[rows] for values in (y, sample_weight))
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows], *others
+    kept = draw(*shape)(0, shape[0])
+    weight = None if sample_weight is None else np.asarray(sample_weight)[kept]
+    return X.iloc[kept] if hasattr(X, "iloc") else np.asarray(X)[kept], np.asarray(y)[kept], weight
 
 
 def lazy_answers(model: Any, method: str, X: Any, columns: int = 0, kind: Any = float, **options: Any) -> Any:

@@ -231,7 +231,7 @@ def minimise(objective: Objective, x: Floats, tolerance: float, radius: float) -
     return x
 
 
-class Step(NamedTuple):
+class NewtonStep(NamedTuple):
     """A step, the decrease that the model predicts, its length in the norm of P, and whether no edge was met."""
 
     change: Floats
@@ -243,7 +243,7 @@ class Step(NamedTuple):
 
 def _conjugate_gradients(
     objective: Objective, state: GateState, pre: Preconditioned, gradient: Floats, tolerance: float, radius: float
-) -> Step | None:
+) -> NewtonStep | None:
     """The step from zero along conjugate directions; None if the predicted decrease is negligible from the start."""
     residual, change = -gradient, np.zeros_like(gradient)
     direction = solved = pre.solve(residual)
@@ -272,11 +272,11 @@ def _conjugate_gradients(
         ratio = power / before
         across, wide = ratio * (across + length * wide), power + ratio * ratio * wide
         direction = solved + ratio * direction
-    return Step(change, predicted, sqrt(long), inside, products)
+    return NewtonStep(change, predicted, sqrt(long), inside, products)
 
 
 def _line_search(
-    objective: Objective, x: Floats, value: float, slope: float, step: Step
+    objective: Objective, x: Floats, value: float, slope: float, step: NewtonStep
 ) -> tuple[float, GateState | None]:
     """The part of the step at which the objective falls enough, and the state there; None if it does not fall."""
     fraction, unseen = 1.0, ROUNDING * abs(value) if objective.rows.F.dtype == torch.float32 else 0.0
