@@ -135,3 +135,14 @@ def test_what_a_device_does_not_take():
     if not ON_GPU:
         with pytest.raises(ValueError, match="PyTorch sees no such GPU; leave device=None"):
             fitted("cuda")
+
+
+def test_the_filed_figures_belong_to_this_code():
+    import json
+
+    from benchmarks import exact_net, gpu_fits
+    from benchmarks.timing import RESULTS
+
+    for benchmark in (exact_net, gpu_fits):
+        filed = json.loads((RESULTS / f"{benchmark.__name__.split('.')[-1]}.json").read_text())
+        assert filed["sources"] == benchmark.sources()
