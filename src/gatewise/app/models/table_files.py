@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -100,13 +101,11 @@ def write_frames(frames: Iterator[Any], place: Path | Output) -> tuple[Path, int
 
 
 def _write_parquet(frames: Iterator[Any], part: Path) -> int:
-    import pyarrow as pa  # noqa: PLC0415 - slow to import
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    tables = (pa.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    """Write data frames with the columns of the first one; the number of rows."""
+    tables = (import_module("pyarrow").Table.from_pandas(frame, preserve_index=False) for frame in frames)
     first = next(tables)
-    with pq.ParquetWriter(part, first.schema) as writer:
-        n = first.num_rows
+    with import_module("pyarrow.parquet").ParquetWriter(part, first.schema) as writer:
+        n = int(first.num_rows)
         writer.write_table(first)
         for table in tables:
             writer.write_table(table.cast(first.schema))
