@@ -96,7 +96,7 @@ def _neural(module: str) -> Any:
 def sent_once(client: Any, values: Sequence[Any]) -> Any:
     """Context for joblib on a dask cluster: the large ones of the values are sent once, to every worker.
 
-    Tasks then refer to them, and when a worker is lost the others still have them.
+    Tasks then refer to them. When a worker is lost others may still have them; else joblib raises a CancelledError.
     """
     sizeof = import_module("dask.sizeof").sizeof
     large = {id(value): value for value in values if sizeof(value) > LARGE}
@@ -179,7 +179,8 @@ def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options:
     each worker once.
     """
     kit, arrays = import_module("dask"), import_module("dask.array")
-    known = list(X.chunks[0]) if hasattr(X, "chunks") else [float("nan")] * X.npartitions
+    blocks = _row_blocks(X)  # reading fewer columns may join partitions
+    known = list(X.chunks[0]) if hasattr(X, "chunks") else [float("nan")] * len(blocks)
     there = kit.delayed(model, pure=False, traverse=False)
     parts = [
         arrays.from_delayed(
@@ -187,7 +188,7 @@ def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options:
             (length, columns) if columns else (length,),
             kind,
         )
-        for block, length in zip(_row_blocks(X), known, strict=True)
+        for block, length in zip(blocks, known, strict=True)
     ]
     return arrays.concatenate(parts)
 
