@@ -55,7 +55,7 @@ def test_what_cannot_be_read_is_named(folder, tmp_path):
     with pytest.raises(ValueError, match="a folder without Parquet files"):
         read_table(tmp_path / "empty")
     folder.drop(columns="x").to_parquet(tmp_path / "data" / "4.parquet", index=False)
-    with pytest.raises(ValueError, match="4.parquet and 0.parquet must have the same columns; 'x' is in one only"):
+    with pytest.raises(ValueError, match=r"4.parquet and 0.parquet must have the same columns; 'x' is in one only"):
         read_table(tmp_path / "data")
 
 
