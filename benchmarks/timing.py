@@ -49,12 +49,16 @@ def in_turn(jobs: Mapping[str, Callable[[], Any]], rounds: int = 5) -> Times:
 
 def save(name: str, result: dict[str, Any]) -> None:
     """Write one benchmark's result, with the commit, the date and the machine it was taken on, and print it."""
-    machine = {"processor": _processor(), "python": platform.python_version(), "numpy": np.__version__}
-    run = {"commit": _commit(), "date": datetime.now(UTC).date().isoformat()}
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"benchmark": name, "run": run, "machine": machine, **result}, indent=2)
+    text = json.dumps({"benchmark": name, **provenance(), **result}, indent=2)
     (RESULTS / f"{name}.json").write_text(text + "\n")
     print(text)
+
+
+def provenance() -> dict[str, Any]:
+    """The commit and the date of a run, and the machine, for the file of its result."""
+    machine = {"processor": _processor(), "python": platform.python_version(), "numpy": np.__version__}
+    return {"run": {"commit": _commit(), "date": datetime.now(UTC).date().isoformat()}, "machine": machine}
 
 
 def _commit() -> str:

@@ -51,3 +51,40 @@ def test_the_package_runs_as_a_module():
     command = [sys.executable, "-m", "gatewise", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert gatewise.__version__ in done.stdout
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                raise {error}
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["gatewise", "look", "t.csv"]
+from gatewise.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "error"),
+    [
+        ("gatewise.cli", "KeyboardInterrupt"),
+        ("rich.console", "ImportError('swallowed')"),
+        ("pandas", "KeyboardInterrupt"),
+        ("pandas", "ImportError('in place of the interrupt')"),  # extension modules do so
+    ],
+)
+def test_an_interruption_while_modules_are_imported_is_one_line_and_130(tmp_path, module, error):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    code = INTERRUPTED_IMPORT.format(module=module, error=error)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "gatewise: interrupted; every file is as it was before, or complete\n"

@@ -43,7 +43,7 @@ def test_a_wrong_number_is_found_and_put_right(tmp_path, monkeypatch):
     )
     kinds = {one.text: one.kind for one in figures.numbers_in("text", text)}
     assert kinds == {"1.3": "bound", "49": "wrong", "?": "wrong", "5": "given", "7": "unbound"}
-    assert figures.written("text", text) == text.replace("49<", "50<").replace("?<", "1.3<")
+    assert figures.written("text", text) == text.replace("49<", "50<").replace("?<", "1.26<")
     missing = "?<!-- run: rows/k=3/ratio --> of `8` in [9](10.md) <!-- given --> 11"
     assert [(one.text, one.kind) for one in figures.numbers_in("text", missing)] == [
         ("?", "open"),

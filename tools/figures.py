@@ -34,7 +34,7 @@ NUMBER = re.compile(r"(?<![\w.^/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w^]
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->")
 SIZE = re.compile(r"\b[nMdKkSCTBRpr] = [\d,]+(?:\.\d+)?(?:(?:,| and| or) [\d,]+\b)*|\b(?:19|20)\d\d\b(?=[);,]| and)")
 SHOWN = re.compile(NUMBER.pattern.replace(r"\?(?=<!-- \w)", r"\?"))
-HIDDEN = re.compile(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->")
+HIDDEN = re.compile(r"^\s*\d+\. |`[^`]*`|\]\([^)]*\)|<!--.*?-->")
 COLUMNS = re.compile(r"given columns (\d+)-(\d+)")
 RUNS = re.compile(r"(<!-- runs begin -->\n).*?(<!-- runs end -->)", re.S)
 KINDS = ("bound", "checked", "given", "unfiled", "open", "unbound", "wrong")
@@ -150,7 +150,7 @@ def _places(shown):
 def like(value, shown):
     """A value as text with the digits and signs of a number that is shown."""
     if shown == "?":
-        return f"{value:.2g}" if abs(value) < 10.0 else f"{value:,.0f}"
+        return f"{value:.3g}" if abs(value) < 10.0 else f"{value:,.0f}"
     if "e" in shown:
         return f"{value:.{len(shown.partition('e')[0].partition('.')[2])}e}"
     sign = "+" if shown.startswith("+") else ""

@@ -30,7 +30,7 @@ class Concept:
 
 CONCEPTS = (
     Concept("AFTER in NumPy", "aggregation/weights.py", r"after|reweight|AfterState", r"cumsum\(.*log_densit"),
-    Concept("AFTER, compiled", "kernels/net/sweep.py", r"sweep_units|mean_weights_units"),
+    Concept("AFTER, compiled", "kernels/net/sweep.py", r"weight_units"),
     Concept("clipped scale", "aggregation/scales.py", r"clipped_scales?", r"np\.clip\(np\.sqrt\("),
     Concept("Top-K, the reference and the compiled one", "kernels/top_k.py", r"top_k(_rows)?|_?keep_best"),
     Concept("simplex least squares", "solvers/simplex_least_squares.py", r"simplex_least_squares|convex_stack"),

@@ -5,7 +5,7 @@ results are kept by data set, split and ablation: a run that was stopped goes on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,6 +20,7 @@ from benchmarks.real.competitors import Competitor, Contest, OURS, ROUTER_VERSIO
 from benchmarks.real.run import run, SplitResult
 from benchmarks.real.suites import DATA_SETS, HALVES, select
 from benchmarks.real.summary import mean_errors
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, show_progress
 from gatewise.arrays import Floats
@@ -27,8 +28,6 @@ from gatewise.estimators import MoERegressor
 from gatewise.gates.registry import AUTOMATIC
 from gatewise.router.fitted_router import ForecastGuard
 from gatewise.router.settings import MoESettings
-
-FULL = MoESettings(test=False)  # the test touches no prediction
 
 
 class UnguardedRouter(MoERegressor):
@@ -43,9 +42,9 @@ class UnguardedRouter(MoERegressor):
 
 @dataclass(frozen=True)
 class Ablation:
-    """One part less: other settings, other gates, or another class."""
+    """One part less: other settings, other gates, or another class. The test of gates touches no prediction."""
 
-    settings: MoESettings = FULL
+    settings: MoESettings = field(default_factory=lambda: MoESettings(test=False))
     gates: Any = "auto"
     kind: type[MoERegressor] = MoERegressor
 
@@ -194,7 +193,7 @@ def record(rows: Sequence[Brought], results: Sequence[SplitResult], pool: str, s
         data: dict(zip(errors.competitors, row, strict=True))
         for data, row in zip(errors.data, errors.mse.tolist(), strict=True)
     }
-    return {"benchmark": "ablations", "pool": pool, "splits": splits, "table": table, "mse": mse}
+    return {"benchmark": "ablations", **provenance(), "pool": pool, "splits": splits, "table": table, "mse": mse}
 
 
 if __name__ == "__main__":

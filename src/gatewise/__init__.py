@@ -2,24 +2,26 @@
 
 import sys
 from importlib import import_module
-from types import ModuleType
+from typing import Any, TYPE_CHECKING
 
-from gatewise import geometry, theory
-from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
-from gatewise.estimators import (
-    GateRegressor,
-    GateSelector,
-    MoEClassifier,
-    MoERegressor,
-    RouterAggregator,
-    ScoreRouter,
-    SharedRoutedRegressor,
-)
-from gatewise.experts import expert_matrix
-from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
-from gatewise.mixture import MixtureOfExperts, nearest_center_moe
 from gatewise.moved import MovedModules
-from gatewise.router.settings import MoESettings
+
+if TYPE_CHECKING:
+    from gatewise import geometry, theory
+    from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
+    from gatewise.estimators import (
+        GateRegressor,
+        GateSelector,
+        MoEClassifier,
+        MoERegressor,
+        RouterAggregator,
+        ScoreRouter,
+        SharedRoutedRegressor,
+    )
+    from gatewise.experts import expert_matrix
+    from gatewise.gates import KernelGate, LinearGate, phi_regularity, QuadraticGate
+    from gatewise.mixture import MixtureOfExperts, nearest_center_moe
+    from gatewise.router.settings import MoESettings
 
 sys.meta_path.append(MovedModules())
 
@@ -51,9 +53,23 @@ __all__ = [
     "theory",
 ]
 
+HOMES = ("estimators", "aggregation", "experts", "gates", "mixture", "router.settings")  # of the public names
 
-def __getattr__(name: str) -> ModuleType:
-    # torch takes seconds to import, and only gatewise.nn needs it.
-    if name == "nn":
-        return import_module("gatewise.nn")
+
+def __getattr__(name: str) -> Any:
+    """A module of the package or a public name, imported at its first use: the command line must start at once."""
+    if not name.startswith("_"):
+        try:
+            return import_module(f"gatewise.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"gatewise.{name}":
+                raise
+    for home in HOMES if name in __all__ else ():
+        module = import_module(f"gatewise.{home}")
+        if hasattr(module, name):
+            return globals().setdefault(name, getattr(module, name))
     raise AttributeError(f"module 'gatewise' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,13 +30,14 @@ def refuse_lossy(values: Any, name: str) -> None:
     >>> refuse_lossy(np.array([1j]), "y")
     Traceback (most recent call last):
         ...
-    ValueError: y must hold real numbers, not complex ones
+    ValueError: y must hold real numbers, not complex ones (Complex data not supported)
     """
     if np.ma.is_masked(values):
         raise ValueError(f"{name} must not be masked; drop its masked entries, or fill them")
     kind = getattr(getattr(values, "dtype", None), "kind", "") or np.asarray(values).dtype.kind
     if kind == "c":
-        raise ValueError(f"{name} must hold real numbers, not complex ones")
+        # The words in brackets are what scikit-learn's checks of an estimator look for.
+        raise ValueError(f"{name} must hold real numbers, not complex ones (Complex data not supported)")
     if kind in "mM":
         raise ValueError(f"{name} must hold numbers, not dates or durations; subtract a date and divide by a unit")
 

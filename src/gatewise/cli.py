@@ -1,7 +1,11 @@
 """The command line: ``gatewise COMMAND``. It gathers the commands of `gatewise.app` and tells errors in one line."""
 
+import signal
 import sqlite3
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated, NoReturn
 
 try:
@@ -12,15 +16,15 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 import gatewise
 from gatewise.app import (
     demo_command,
+    INTERRUPTED,
     model_commands,
     reproduce_commands,
     route_commands,
+    STOPPED,
     verify_command,
     xray_command,
 )
 from gatewise.app.terminal import plain, say
-
-INTERRUPTED = 130
 
 app = typer.Typer(
     help="Learns where each model is right.",
@@ -74,19 +78,42 @@ def main() -> None:
     The exit code is 2 for bad input, 70 for what should not have happened, and 130 after an interruption.
     """
     given = sys.argv[1:]
-    try:
-        app(args=[word for word in given if word != "--debug"])
-    except SystemExit as left:
-        if left.code == INTERRUPTED:
-            _leave("interrupted; every file is as it was before, or complete", INTERRUPTED)
-        raise
-    except Exception as error:
-        if "--debug" in given:
+    with _noted_interrupts() as noted:
+        try:
+            app(args=[word for word in given if word != "--debug"])
+        except SystemExit as left:
+            if left.code == INTERRUPTED or noted:
+                _leave(STOPPED, INTERRUPTED)
             raise
-        if _is_about_the_input(error):
-            _leave(one_line(error), 2)
-        found = f"{type(error).__name__}: {one_line(error)}"
-        _leave(f"{found}; this should not happen: --debug shows where it came from", 70)
+        except Exception as error:
+            if noted:
+                _leave(STOPPED, INTERRUPTED)
+            if "--debug" in given:
+                raise
+            if _is_about_the_input(error):
+                _leave(one_line(error), 2)
+            found = f"{type(error).__name__}: {one_line(error)}"
+            _leave(f"{found}; this should not happen: --debug shows where it came from", 70)
+
+
+@contextmanager
+def _noted_interrupts() -> Iterator[list[int]]:
+    """The interrupts so far. Each raises KeyboardInterrupt, which a library, while it is imported, may replace."""
+    noted: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # the caller ignores the signal, or has a handler of its own
+        yield noted
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _leave(message: str, code: int) -> NoReturn:

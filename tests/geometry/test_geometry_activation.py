@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.geometry import activation, best_mixtures
+from gatewise.geometry.activation import _cross_fitted
 from gatewise.nets import simplex_lattice
 
 
@@ -106,6 +107,14 @@ def test_little_data_leaves_the_question_open():
     predictions, y, region = pairs_by_region(rng, n=24, noise=3.0)
     found = activation(predictions, y, region)
     assert found.k_low < found.k
+
+
+def test_a_mixture_is_judged_on_the_half_that_it_was_not_fitted_to():
+    """Each of two experts is right on one half and off on the other: the one that a half prefers is off elsewhere."""
+    half = np.arange(40) % 2
+    residuals = np.where(half[:, None] == [0, 1], 0.0, [5.0, 1.0])[:, :, None]
+    curve = _cross_fitted(residuals, np.zeros(40, dtype=np.intp), half, 1)
+    np.testing.assert_allclose(curve[:, 0], np.where(half == 1, 25.0, 1.0))
 
 
 def test_intervals_that_compare_two_counts_share_the_level():

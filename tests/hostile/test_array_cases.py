@@ -207,7 +207,7 @@ def estimator_cases():
             "MoERegressor",
             f"X: {what}",
             lambda b=bad: fit(b),
-            ("X", "array", "dimension", "1D", "scalar", "feature", "DataFrame", "float() argument", "Complex data"),
+            ("X", "array", "dimension", "1D", "scalar", "feature", "DataFrame", "float() argument"),
         )
     for what, bad in bad_vectors(40).items():
         yield Case("MoERegressor", f"y: {what}", lambda b=bad: fit(y=b), ("y", "target"))

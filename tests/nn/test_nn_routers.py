@@ -316,3 +316,14 @@ def test_hierarchical_losses_are_named_by_level():
     shares = torch.bincount(routing.indices.flatten(), minlength=M) / routing.indices.numel()
     wanted = nn.SwitchLoss().coefficient * M * shares @ routing.scores.exp().mean(0)
     torch.testing.assert_close(routing.losses["balance"], wanted)
+
+
+@pytest.mark.parametrize("weighting", [nn.SoftmaxBefore(), nn.Normalized(), nn.SigmoidEach()])
+def test_weights_of_other_tokens_are_refused_and_a_nan_stays_with_its_token(weighting):
+    scores = torch.tensor([[float("nan"), 0.0, 1.0], [0.0, 1.0, 2.0]])
+    weights = weighting(scores, torch.tensor([[0, 1], [1, 2]]))
+    assert weights[0].isnan().any()
+    assert torch.equal(weights[1], weighting(scores[1:], torch.tensor([[1, 2]]))[0])
+    for bad in (scores[:1], scores[0], torch.zeros(3, 3)):
+        with pytest.raises(ValueError, match="same T"):
+            weighting(bad, torch.tensor([[0, 1], [1, 2]]))

@@ -5,3 +5,6 @@ print, by ``terminal`` and ``numbers``. The work is in three rooms, each of whic
 ``page`` (one HTML file that explains a fitted model), ``figures`` (tables for the terminal and figures for files) and
 ``models`` (from a data file to a fitted, saved and loaded model).
 """
+
+INTERRUPTED = 130  # the exit code after Ctrl-C
+STOPPED = "interrupted; every file is as it was before, or complete"

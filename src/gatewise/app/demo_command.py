@@ -1,8 +1,11 @@
 """``gatewise demo``: routers on one of the paper's designs, then fit, predict and report on a small table."""
 
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,23 +25,61 @@ def demo(
     force: Force = False,
 ) -> None:
     """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
-    from gatewise.app.figures.demo_figure import demo_figure, demo_table  # noqa: PLC0415
-    from gatewise.app.models.demo_data import write_files  # noqa: PLC0415
-    from gatewise.paper.demo import run_demo  # noqa: PLC0415 - `gatewise --help` need not wait for it
-
     places = claim_files(out, force)
     facts = None if json_file is None else claim(json_file, JSON, force=force)
-    data, pool = write_files(places["demo.csv"], places["demo-pool.toml"])
-    with ProcessPoolExecutor(1, get_context("spawn")) as second:  # both halves compile: each has a core for itself
-        fit = second.submit(fit_demo, data, pool)
+    with beside(make_model, places) as model:  # both halves compile: each has a core for itself
         with console.status("learning two routers from 400 rows"):
-            result = run_demo()
-        console.print(demo_table(result))
+            result = show_routers(places["figure"])
         write_json(facts, [asdict(row) for row in result.rows])
-        show_path(demo_figure(result, places["figure"]))
         with messages.status("fitting a pool of experts"):
-            saved, trial = fit.result()
-    show_model(saved, trial, data, places)
+            told = model.result()
+    console.file.write(told)
+
+
+def show_routers(place: Output) -> Any:
+    """Learn the two routers, print how far they are from the truth, and draw them."""
+    from gatewise.app.figures.demo_figure import demo_figure, demo_table  # noqa: PLC0415 - see `model_commands`
+    from gatewise.paper.demo import run_demo  # noqa: PLC0415
+
+    compile_trees()
+    result = run_demo()
+    console.print(demo_table(result))
+    show_path(demo_figure(result, place))
+    return result
+
+
+def compile_trees() -> None:
+    """Compile the growing of trees for the other process, which needs it last and has more to compile."""
+    import numpy as np  # noqa: PLC0415
+
+    from gatewise.kernels.trees import boost, Boosting, BoostingProblem, BoostingSample, forests  # noqa: PLC0415
+
+    column, sample = np.arange(20.0)[:, None], BoostingSample(np.ones(1), np.ones(20), 1.0, np.arange(20))
+    boost(BoostingProblem(column, column, column[:, 0]), [sample], "shared", Boosting(1, 0.5, (1,)), seed=0)
+    forests(column, [column[:, 0]], [sample], 5, seed=0)
+
+
+@contextmanager
+def beside(work: Callable[..., Any], *args: Any) -> Iterator[Future[Any]]:
+    """A call that runs in a process of its own and ends with the block. Ctrl-C reaches both; this one says so."""
+    with ProcessPoolExecutor(1, get_context("spawn"), end_quietly) as pool:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the new process is not to hear it at first
+        try:
+            call = pool.submit(work, *args)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        try:
+            yield call
+        except BaseException:
+            for process in active_children():
+                process.terminate()
+            raise
+
+
+def end_quietly() -> None:
+    """Let the system end this process at Ctrl-C, without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def claim_files(out: Path, force: bool) -> dict[str, Output]:
@@ -52,20 +93,17 @@ def claim_files(out: Path, force: bool) -> dict[str, Output]:
     return found | {name: claim(out / name, [".csv", ".toml"], force=force) for name in names}
 
 
-def fit_demo(data: Path, pool: Path) -> tuple[Any, Any]:
-    """The model of the demonstration's table and the score of its trial."""
-    from gatewise.app.models import demo_data, fitting, table_files, tables  # noqa: PLC0415
+def make_model(places: dict[str, Output]) -> str:
+    """Fit a pool to a small table, save, predict and explain; returns what there is to print."""
+    from gatewise.app.models import demo_data, fitting, predicting, table_files, tables  # noqa: PLC0415
 
-    table = tables.training_table(table_files.read_frame(data), demo_data.TARGET)
-    return fitting.fit_and_score(table, pool)
-
-
-def show_model(saved: Any, trial: Any, data: Path, places: dict[str, Output]) -> None:
-    """Save the fitted model, predict and explain on the demonstration's table."""
-    from gatewise.app.models import predicting, table_files  # noqa: PLC0415
-
+    messages.quiet = True  # the other process has the terminal
+    data, pool = demo_data.write_files(places["demo.csv"], places["demo-pool.toml"])
     frame = table_files.read_frame(data)
-    show_fit(saved, trial, places["model"])
-    answer = predicting.predict_frame(saved, frame, weights=True, std=True)
-    say(f"predictions: {table_files.write_frame(answer, places['demo-predictions.csv'])}")
-    show_page(saved, frame, places["page"], "demo.skops", data.name)
+    with console.capture() as told:
+        saved, trial = fitting.fit_and_score(tables.training_table(frame, demo_data.TARGET), pool)
+        show_fit(saved, trial, places["model"])
+        answer = predicting.predict_frame(saved, frame, weights=True, std=True)
+        say(f"predictions: {table_files.write_frame(answer, places['demo-predictions.csv'])}")
+        show_page(saved, frame, places["page"], "demo.skops", data.name)
+    return told.get()

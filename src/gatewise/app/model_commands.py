@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
-from gatewise.app.models.gate_names import AUTO, gate_names
 from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
 from gatewise.backends import on_scheduler
 from gatewise.progress import shown
@@ -30,9 +29,10 @@ Scheduler = Annotated[
     str | None, typer.Option(help="Address of a dask scheduler whose workers fit the experts, as tcp://host:8786.")
 ]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
+NAMED = "linear, quadratic, kernel, forecast, tree"  # of `gate_names`, without the import of it; a test compares
 Gates = Annotated[
     list[str] | None,
-    typer.Option(help=f"Gates to learn: {', '.join(gate_names())}; may be repeated. Without any: {AUTO}."),
+    typer.Option(help=f"Gates to learn: {NAMED}, or one that a package adds; may be repeated. Without any: auto."),
 ]
 Sep = Annotated[str | None, typer.Option(help="What stands between values, as ';' or tab; guessed if not given.")]
 Encoding = Annotated[str | None, typer.Option(help="How letters are stored, as cp1252; guessed if not given.")]
@@ -192,13 +192,13 @@ def report(
 
 def show_page(saved: Any, frame: Any, place: Path | Output, model: str, data: str) -> Any:
     """Write the page of a saved model about a data frame and say where it is; the findings that the page shows."""
-    from gatewise.app.page import findings, page_file  # noqa: PLC0415
+    from gatewise.app.page import class_findings, class_page, findings, page_file  # noqa: PLC0415
 
     if hasattr(saved.model, "classes_"):
-        raise ValueError(
-            "model: pages explain models of numbers only; the facts of a model of classes are what `gatewise fit "
-            "--json FILE` writes, its calibration included"
-        )
+        with messages.status("asking the model"):
+            of_classes = class_findings.find_classes(saved, frame)
+        say(f"page: {class_page.write_class_page(of_classes, place, model, data)}")
+        return of_classes
     with messages.status("asking the model"):
         found = findings.find(saved, frame)
     say(f"page: {page_file.write_page(found, place, model, data)}")

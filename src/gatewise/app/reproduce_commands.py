@@ -6,15 +6,16 @@ The commands parse; a function of `gatewise.app.reproduction` runs the simulatio
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TYPE_CHECKING
 
 import typer
 
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
-from gatewise.backends import Backend, dask_cluster, processes
-from gatewise.paper.runner import Runner
-from gatewise.paper.store import Store
+
+if TYPE_CHECKING:
+    from gatewise.backends import Backend
+    from gatewise.paper.runner import Runner
 
 app = typer.Typer(help="The paper's simulations.", no_args_is_help=True)
 
@@ -227,11 +228,16 @@ def kernel_plan(
     write_json(json_file, reproduction.show_kernel_plan(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
-def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> Runner:
+def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> "Runner":
+    from gatewise.paper.runner import Runner  # noqa: PLC0415
+    from gatewise.paper.store import Store  # noqa: PLC0415
+
     return Runner(_backend(jobs, backend, scheduler), Store(out / "replications.sqlite"), show_progress)
 
 
-def _backend(jobs: int, name: str, scheduler: str | None) -> Backend:
+def _backend(jobs: int, name: str, scheduler: str | None) -> "Backend":
+    from gatewise.backends import dask_cluster, processes  # noqa: PLC0415
+
     if name == "joblib":
         return processes(jobs)
     if name != "dask":

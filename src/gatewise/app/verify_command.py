@@ -8,7 +8,6 @@ import typer
 
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, Json, show_progress
-from gatewise.backends import in_turn, processes
 
 app = typer.Typer()
 
@@ -23,6 +22,7 @@ def verify(
 ) -> None:
     """Check the paper's claims numerically: a table, and exit code 1 when one fails."""
     from gatewise.app.figures.verify_table import verify_table  # noqa: PLC0415
+    from gatewise.backends import in_turn, processes  # noqa: PLC0415
     from gatewise.paper.verify import run_checks, select_checks  # noqa: PLC0415
 
     checks = select_checks(only)

@@ -54,10 +54,11 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         with labels only by a smoothed confusion matrix (`ClassExpert`). Probabilities are bounded away from 0 by a
         floor that is learned from held-out rows (`ProbabilityFloor`).
     gates, k, n_jobs, random_state, settings
-        As in `MoERegressor`. ``settings.correct`` is whether the list has tempered and logistic stacks, "boosted" in
-        ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
+        As in `MoERegressor`. ``settings.correct`` is whether the list has tempered, log-linear and logistic stacks,
+        "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
     cv : int, splitter, iterable of splits, "prefit" or None
-        As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five.
+        As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five, or `StratifiedGroupKFold` if ``fit`` is
+        given groups.
     cost : None, number or array (C, C)
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
@@ -334,12 +335,17 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
 
 def _splits(cv: Any, X: Any, codes: Indices, params: dict[str, Any], seed: int) -> list[tuple[Indices, Indices]]:
-    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds."""
-    from sklearn.model_selection import KFold, StratifiedKFold  # noqa: PLC0415 - slow to import
+    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds.
+
+    With groups no default fold divides one.
+    """
+    from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold  # noqa: PLC0415 - slow to import
 
     if cv is None or isinstance(cv, int | np.integer):
         folds = min(5 if cv is None else int(cv), len(codes))
         kind = StratifiedKFold if np.bincount(codes).max() >= folds else KFold
+        if "groups" in params:
+            kind, folds = StratifiedGroupKFold, min(folds, len(np.unique(params["groups"])))
         cv = kind(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():  # a class may have fewer rows than there are folds
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)

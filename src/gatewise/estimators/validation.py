@@ -87,7 +87,7 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         rows = X
     else:
-        if isinstance(X, np.ndarray) and not _is_plain(X) and X.dtype.kind != "c":  # scikit-learn words that itself
+        if isinstance(X, np.ndarray) and not _is_plain(X):
             refuse_lossy(X, "X")
         rows = validate_data(
             model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least

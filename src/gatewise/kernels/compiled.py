@@ -6,14 +6,17 @@ begin with ``compiled`` are for functions that Python calls, and the others, whi
 compile, for functions that only compiled functions call (see `inner_code`).
 """
 
+import gc
 from collections.abc import Callable
 from typing import Any, cast, TypeVar
 
 import numba
+from numba import types
 
 from gatewise.kernels.code_cache import has_sources, KernelCache
 from gatewise.kernels.inner_code import close_to_python, INNER, OPTIMISED
 
+_unliteral: Any = types.unliteral
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -60,7 +63,8 @@ def leaf(function: F) -> F:
     Each count is an atomic instruction, and a dozen of them take as long as the arithmetic of a tile. In exchange the
     function may index arrays and call other leaves, but it must not make, slice or return an array.
     """
-    return _inner(function, fastmath={"contract"}, _nrt=False, forceinline=True)
+    dispatcher = _inner(function, fastmath={"contract"}, _nrt=False, forceinline=True)
+    return cast(F, _without_literals(dispatcher))
 
 
 def sum_leaf(function: F) -> F:
@@ -85,7 +89,7 @@ def batch_fma(function: F) -> F:
 
 
 def _compile(function: F, **options: Any) -> F:
-    dispatcher = _dispatcher(function, no_cfunc_wrapper=True, **options)
+    dispatcher = _without_collector(_without_literals(_dispatcher(function, no_cfunc_wrapper=True, **options)))
     if dispatcher is not function and has_sources(function):
         dispatcher._cache = KernelCache(function)
     return cast(F, dispatcher)
@@ -101,3 +105,34 @@ def _inner(function: F, alone: bool = False, **options: Any) -> F:
 def _dispatcher(function: F, **options: Any) -> Any:
     """Numba's object for a function; the function itself when NUMBA_DISABLE_JIT is set."""
     return numba.njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def _without_literals(dispatcher: Any) -> Any:
+    """Let a call by a compiled function with a number that stands in its source be compiled as one with any number.
+
+    Numba would compile another version for every such number. Where the function is inlined, both come to the same.
+    """
+    if hasattr(dispatcher, "get_call_template"):
+        template = dispatcher.get_call_template
+        dispatcher.get_call_template = lambda args, kws: template(
+            [_unliteral(kind) for kind in args], {name: _unliteral(kind) for name, kind in kws.items()}
+        )
+    return dispatcher
+
+
+def _without_collector(dispatcher: Any) -> Any:
+    """Let the garbage collector rest while a function is compiled: the compiler's many objects are in use."""
+    if hasattr(dispatcher, "get_call_template"):
+        compile_it = dispatcher.compile
+
+        def compile_undisturbed(signature: Any) -> Any:
+            was_on = gc.isenabled()
+            gc.disable()
+            try:
+                return compile_it(signature)
+            finally:
+                if was_on:
+                    gc.enable()
+
+        dispatcher.compile = compile_undisturbed
+    return dispatcher

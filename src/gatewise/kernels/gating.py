@@ -183,34 +183,29 @@ def linear_scores(features: Floats, theta: Floats, out: Floats) -> None:
             _store_batch(scores, start, stop, out[s])
 
 
-@compiled
 def linear_softmax(features: Floats, theta: Floats, k: int, out: Floats) -> None:
     """out[s, i] = Top-k softmax of the scores of candidate s at row i, as `softmax_rows` of `linear_scores`.
 
     features (n, p), theta (S, M-1, p), out (S, n, M).
     """
-    n, p = features.shape
-    n_experts = theta.shape[1] + 1
-    batch = np.empty((p, BATCH))
-    values = np.empty((n_experts, BATCH))
-    work = _batch_work(n_experts)
-    for start in range(0, n, BATCH):
-        stop = min(start + BATCH, n)
-        _load_batch(features, start, stop, batch)
-        for s in range(theta.shape[0]):
-            _weights_batch(batch, theta, s, k, work, values)
-            for m in range(n_experts):
-                for i in range(BATCH):
-                    values[m, i] *= work.scale[i]
-            _store_batch(values, start, stop, out[s])
+    _candidate_weights(features, theta, k, np.empty(0), out)
 
 
-@compiled
 def add_linear_softmax(features: Floats, theta: Floats, k: int, share: Floats, total: Floats) -> None:
     """total[i] += sum_s share[s] * (Top-k softmax weights of candidate s at row i), candidate by candidate.
 
     features (n, p), theta (S, M-1, p), share (S,), total (n, M). No array of size S x n is made. Calls for
     consecutive parts of the candidates give the same bits as one call for all.
+    """
+    if len(share):
+        _candidate_weights(features, theta, k, share, total[None])
+
+
+@compiled
+def _candidate_weights(features: Floats, theta: Floats, k: int, share: Floats, out: Floats) -> None:
+    """The work of `add_linear_softmax`, with the total in out[0], or of `linear_softmax` if there are no shares.
+
+    One function, because most of it is the same and it takes seconds to compile.
     """
     n, p = features.shape
     n_experts = theta.shape[1] + 1
@@ -221,15 +216,23 @@ def add_linear_softmax(features: Floats, theta: Floats, k: int, share: Floats, t
     for start in range(0, n, BATCH):
         stop = min(start + BATCH, n)
         _load_batch(features, start, stop, batch)
-        _load_batch(total, start, stop, sums)
+        if share.size > 0:
+            _load_batch(out[0], start, stop, sums)
         for s in range(theta.shape[0]):
             _weights_batch(batch, theta, s, k, work, values)
-            for i in range(BATCH):
-                work.scale[i] *= share[s]
-            for m in range(n_experts):
+            if share.size > 0:
                 for i in range(BATCH):
-                    sums[m, i] += work.scale[i] * values[m, i]
-        _store_batch(sums, start, stop, total)
+                    work.scale[i] *= share[s]
+                for m in range(n_experts):
+                    for i in range(BATCH):
+                        sums[m, i] += work.scale[i] * values[m, i]
+            else:
+                for m in range(n_experts):
+                    for i in range(BATCH):
+                        values[m, i] *= work.scale[i]
+                _store_batch(values, start, stop, out[s])
+        if share.size > 0:
+            _store_batch(sums, start, stop, out[0])
 
 
 @compiled

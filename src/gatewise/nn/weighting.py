@@ -30,7 +30,7 @@ class SoftmaxBefore:
         return scores.softmax(-1)
 
     def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
-        weights = self.scale * scores.softmax(-1).gather(1, indices.clamp(min=0))
+        weights = self.scale * _chosen(scores.softmax(-1), indices)
         return torch.where(indices < 0, 0.0, weights)
 
 
@@ -65,7 +65,7 @@ class Normalized:
 
     def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
         nobody = indices < 0
-        values = self.log_phi(scores.gather(1, indices.clamp(min=0)))
+        values = self.log_phi(_chosen(scores, indices))
         # A large negative number in place of minus infinity: a row of nobodies must not become NaN.
         weights = values.masked_fill(nobody, torch.finfo(values.dtype).min).softmax(-1)
         return torch.where(nobody, 0.0, self.scale * weights)
@@ -89,7 +89,7 @@ class SigmoidEach:
         return scores.sigmoid()
 
     def __call__(self, scores: Tensor, indices: Tensor) -> Tensor:
-        weights = self.scale * scores.gather(1, indices.clamp(min=0)).sigmoid()
+        weights = self.scale * _chosen(scores, indices).sigmoid()
         return torch.where(indices < 0, 0.0, weights)
 
 
@@ -99,3 +99,11 @@ Weighting = SoftmaxBefore | Normalized | SigmoidEach
 def _check_scale(scale: float) -> None:
     if not (math.isfinite(scale) and scale > 0):
         raise ValueError(f"scale must be a finite number above 0, not {scale!r}")
+
+
+def _chosen(values: Tensor, indices: Tensor) -> Tensor:
+    """values (T, M) at the experts indices (T, K), of which -1 is nobody; torch would take fewer tokens unasked."""
+    if values.ndim != 2 or indices.ndim != 2 or values.shape[0] != indices.shape[0]:
+        shapes = f"{tuple(values.shape)} and {tuple(indices.shape)}"
+        raise ValueError(f"scores must have shape (T, M) and indices (T, K) with the same T, not {shapes}")
+    return values.gather(1, indices.clamp(min=0))

@@ -13,17 +13,29 @@ import numpy as np
 from gatewise.arrays import Floats, Integers
 from gatewise.kernels.gating import add_linear_softmax, BATCH
 from gatewise.kernels.net.mean_gate import mean_gate_units
-from gatewise.kernels.net.mean_square import least_square_units, mean_square_units
+from gatewise.kernels.net.mean_square import square_units
 from gatewise.kernels.net.net_tables import count_candidates, count_rows, count_units
 from gatewise.kernels.net.product_units import ProductTables
 from gatewise.kernels.net.residual_rows import home_of
-from gatewise.kernels.net.sweep import HEADROOM, mean_weights_units, raise_bound, sweep_units, SweepSums, WeightRule
+from gatewise.kernels.net.sweep import (
+    ALL,
+    FIRST,
+    HEADROOM,
+    Means,
+    PROBE,
+    SECOND,
+    SweepSums,
+    weight_units,
+    WeightRule,
+)
 from gatewise.kernels.net.units import Tables
 from gatewise.kernels.simd.lanes import WIDTH
 from gatewise.kernels.simd.threads import cut, run
 from gatewise.kernels.simd.tile import aligned, MEMBERS
 
 NEGLIGIBLE = 30.0  # weights below exp(-NEGLIGIBLE) / S of the total are not summed
+NONE = np.empty(0)
+NO_SUMS = SweepSums(NONE, np.empty((0, 0)), np.empty((0, 0)))
 PROBES = 8  # units that are looked at first, for a bound on the minimum or on log Z
 
 
@@ -32,7 +44,7 @@ class Sweep(NamedTuple):
 
     residual (n,): y_t - (online prediction of y_t); top, log_mass (n + 1,): top + log_mass is the log of the sum of
     all weights before each observation and after the last one, and top is near it; log_weights (S,): normalised log
-    weights after the last observation; until: see `sweep_units`.
+    weights after the last observation; until: see `weight_units`.
     """
 
     residual: Floats
@@ -80,7 +92,7 @@ def mean_square(tables: Tables, n_threads: int = 1) -> Floats:
     n, out = count_rows(tables), np.empty(count_candidates(tables))
 
     def task(_: int, start: int, stop: int) -> None:
-        mean_square_units(tables, n, start, stop, out)
+        square_units(tables, n, start, stop, math.inf, out)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -93,10 +105,10 @@ def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
     """
     n, n_units = count_rows(tables), count_units(tables)
     probes = [n_units * i // PROBES for i in range(PROBES)]
-    bound = min(least_square_units(tables, n, unit, unit + 1, math.inf)[0] for unit in probes)
+    bound = min(square_units(tables, n, unit, unit + 1, math.inf, NONE)[0] for unit in probes)
 
     def task(_: int, start: int, stop: int) -> tuple[float, int]:
-        found: tuple[float, int] = least_square_units(tables, n, start, stop, bound)
+        found: tuple[float, int] = square_units(tables, n, start, stop, bound, NONE)
         return found
 
     total, winner = min(found for found in run(task, _pieces(tables), n_threads) if found[1] >= 0)
@@ -106,18 +118,18 @@ def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
 def sweep(tables: Tables, rule: WeightRule, n_threads: int = 1) -> Sweep:
     """The first sweep: online residuals, sums of the weights, and final weights."""
     n, n_candidates = count_rows(tables), count_candidates(tables)
-    pieces = _pieces(tables)
-    bounds = np.repeat(_lower_bound(tables, rule)[None], len(pieces), axis=0)  # every piece raises its own
+    pieces, until = _pieces(tables), np.zeros((count_units(tables), MEMBERS), dtype=np.int64)
+    bounds = np.repeat(_lower_bound(tables, rule, until)[None], len(pieces), axis=0)  # every piece raises its own
     totals = np.empty((2, len(pieces), n + 1))
     log_weights = np.empty(n_candidates)
-    until = np.zeros((count_units(tables), MEMBERS), dtype=np.int64)
 
     def task(piece: int, start: int, stop: int) -> None:
-        (sums,) = aligned((2, n + 1, WIDTH))
-        sums[:] = 0.0
-        mass, weighted = sums
-        sweep_units(tables, start, stop, rule, SweepSums(bounds[piece], mass, weighted), log_weights, until)
-        np.einsum("ati->at", sums, out=totals[:, piece])
+        (both,) = aligned((2, n + 1, WIDTH))
+        both[:] = 0.0
+        mass, weighted = both
+        sums = SweepSums(bounds[piece], mass, weighted)
+        weight_units(FIRST, tables, _whole(start, stop), rule, sums, _no_means(n), until, log_weights)
+        np.einsum("ati->at", both, out=totals[:, piece])
 
     run(task, pieces, n_threads)
     # Where every density is 0 in double precision the results are NaN, and the caller sees to it.
@@ -136,10 +148,11 @@ def mean_weights(tables: Tables, rule: WeightRule, swept: Sweep, edges: Integers
 
     0 = edges[0] < edges[1] < ... <= n; swept: the result of `sweep` for the same tables and the same rule.
     """
-    out, inverse_mass = np.empty((len(edges) - 1, count_candidates(tables))), np.exp(-swept.log_mass)
+    out = np.empty((len(edges) - 1, count_candidates(tables)))
+    means = Means(swept.top, np.exp(-swept.log_mass), edges, out)
 
     def task(_: int, start: int, stop: int) -> None:
-        mean_weights_units(tables, start, stop, rule, swept.top, inverse_mass, swept.until, edges, out)
+        weight_units(SECOND, tables, _whole(start, stop), rule, NO_SUMS, means, swept.until, NONE)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -173,19 +186,31 @@ def _pieces(tables: Tables) -> list[tuple[int, int]]:
     return cut(count_units(tables), count_candidates(tables) * count_rows(tables))
 
 
-def _lower_bound(tables: Tables, rule: WeightRule) -> Floats:
+def _lower_bound(tables: Tables, rule: WeightRule, until: Integers) -> Floats:
     """A lower bound of the log of the sum of all weights before each observation and after the last one, (n + 1,).
 
     It comes from promising candidates: the one of best scale and prior in each of a few stretches of the list. A poor
-    bound costs only time, because `sweep_units` raises it.
+    bound costs only time, because the first sweep raises it.
     """
     n, n_candidates = count_rows(tables), count_candidates(tables)
     stretches = np.linspace(0, n_candidates, max(1, min(PROBES, count_units(tables) // MEMBERS)) + 1).astype(np.int64)
     best = [start + _best_in(rule, start, stop, n) for start, stop in pairwise(stretches.tolist())]
     homes = np.unique([home_of(tables, s) for s in best], axis=0).astype(np.int64)
     bound = np.full(n + 1, -np.inf)
-    raise_bound(tables, homes, rule, bound)
+    weight_units(PROBE, tables, homes, rule, NO_SUMS._replace(bound=bound), _no_means(n), until, NONE)
     return bound
+
+
+def _whole(start: int, stop: int) -> Integers:
+    """The units start to stop as homes, with all their members."""
+    homes = np.full((stop - start, 2), ALL)
+    homes[:, 0] = np.arange(start, stop)
+    return homes
+
+
+def _no_means(n: int) -> Means:
+    """One segment of n observations, of which no means are taken."""
+    return Means(NONE, NONE, np.array([0, n]), NO_SUMS.mass)
 
 
 def _best_in(rule: WeightRule, start: int, stop: int, n: int) -> int:

@@ -19,25 +19,6 @@ def _add_squares(residual: Floats, n_rows: int, member: int, total: Floats) -> N
         store_strip(total, member * TILE + column, (a, b, c, d))
 
 
-@compiled
-def mean_square_units(tables: Tables, n: int, start: int, stop: int, out: Floats) -> None:
-    """out[s] = sum_t residual[s, t]^2 / n for the candidates of units start to stop; out (S,)."""
-    work = make_work(tables)
-    residual, total = aligned_rows(SPAN, TILE), aligned_rows(MEMBERS, TILE)
-    for unit in range(start, stop):
-        n_members = prepare(tables, work, unit)
-        total[:] = 0.0
-        for begin in range(0, n, SPAN):
-            end = min(begin + SPAN, n)
-            for member in range(n_members):
-                residuals(tables, work, member, begin, end, residual)
-                _add_squares(residual, end - begin, member, total)
-        for member in range(n_members):
-            first, count = locate(tables, unit, member)
-            for i in range(count):
-                out[first + i] = total[member, i] / n
-
-
 @leaf
 def _can_win(total: Floats, member: int, count: int, best: float) -> bool:
     """Whether the sum of some candidate of the member is not above the best sum so far."""
@@ -48,11 +29,13 @@ def _can_win(total: Floats, member: int, count: int, best: float) -> bool:
 
 
 @compiled
-def least_square_units(tables: Tables, n: int, start: int, stop: int, bound: float) -> tuple[float, int]:
-    """The smallest sum_t residual[s, t]^2 over the candidates s of units start to stop, and its candidate.
+def square_units(tables: Tables, n: int, start: int, stop: int, bound: float, out: Floats) -> tuple[float, int]:
+    """Sums of squared residuals of the candidates of units start to stop: all of them, or the smallest one.
 
-    (inf, -1) when all sums are above ``bound``. Of equal sums the smaller candidate wins. Once the sums of all
-    candidates of a member exceed the best sum so far, the member is given up; this is exact, because sums only grow.
+    out[s] = sum_t residual[s, t]^2 / n, where out is (S,). If it is empty, the smallest sum and its candidate are
+    returned, (inf, -1) when all sums are above ``bound``. Of equal sums the smaller candidate wins. Once the sums of
+    all candidates of a member exceed the best sum so far, the member is given up; this is exact, because sums only
+    grow.
     """
     work = make_work(tables)
     residual, total = aligned_rows(SPAN, TILE), aligned_rows(MEMBERS, TILE)
@@ -69,13 +52,16 @@ def least_square_units(tables: Tables, n: int, start: int, stop: int, bound: flo
                 if able[member]:
                     residuals(tables, work, member, begin, end, residual)
                     _add_squares(residual, end - begin, member, total)
-                    able[member] = _can_win(total, member, locate(tables, unit, member)[1], best)
-                    n_able -= 0 if able[member] else 1
+                    if out.size == 0:
+                        able[member] = _can_win(total, member, locate(tables, unit, member)[1], best)
+                        n_able -= 0 if able[member] else 1
             if n_able == 0:
                 break
         for member in range(n_members):
             first, count = locate(tables, unit, member)
             for i in range(count if able[member] else 0):
-                if total[member, i] < best or (total[member, i] == best and (winner < 0 or first + i < winner)):
+                if out.size > 0:
+                    out[first + i] = total[member, i] / n
+                elif total[member, i] < best or (total[member, i] == best and (winner < 0 or first + i < winner)):
                     best, winner = total[member, i], first + i
     return (best, winner) if winner >= 0 else (np.inf, -1)

@@ -189,35 +189,14 @@ def _sweep_member(
     return until
 
 
-@compiled
-def sweep_units(
-    tables: Tables, start: int, stop: int, rule: WeightRule, sums: SweepSums, log_weights: Floats, until: Integers
-) -> None:
-    """The first sweep over the candidates of units start to stop: add their terms to ``sums``.
-
-    Writes log_weights (S,), the log weights after the last observation, and until (units, MEMBERS): from this
-    observation on, all candidates of the member were skipped.
-    """
+@leaf
+def _close_member(rule: WeightRule, state: UnitState, member: int, sums: SweepSums) -> None:
+    """Add a member's weights after the last observation to the sums."""
     n = sums.bound.size - 1
-    work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
-    for unit in range(start, stop):
-        n_members = prepare(tables, work, unit)
-        for member in range(n_members):
-            first, count = locate(tables, unit, member)
-            _open_member(rule, standard, first, count, member, state)
-        for begin in range(0, n, SPAN):
-            end = min(begin + SPAN, n)
-            for member in range(n_members):
-                residuals(tables, work, member, begin, end, state.residual)
-                until[unit, member] = _sweep_member(rule, state, member, begin, end, sums, until[unit, member])
-        for member in range(n_members):
-            for at in range(member * TILE, (member + 1) * TILE, STRIP):
-                w = load_strip(state.log_weight, at)
-                if any_above(_peak(w), sums.bound[n] - rule.margin):
-                    _add_strip(w, w, n, sums)
-            first, count = locate(tables, unit, member)
-            for i in range(count):
-                log_weights[first + i] = state.log_weight[member, i]
+    for at in range(member * TILE, (member + 1) * TILE, STRIP):
+        w = load_strip(state.log_weight, at)
+        if any_above(_peak(w), sums.bound[n] - rule.margin):
+            _add_strip(w, w, n, sums)
 
 
 @leaf
@@ -260,65 +239,108 @@ def _mean_member(
             store_strip(state.log_weight, at, w)
 
 
-@compiled
-def mean_weights_units(
-    tables: Tables,
-    start: int,
-    stop: int,
-    rule: WeightRule,
-    top: Floats,
-    inverse_mass: Floats,
-    until: Integers,
-    edges: Integers,
-    out: Floats,
-) -> None:
-    """The second sweep: out[j, s] = mean over edges[j] <= t < edges[j + 1] of the weight of candidate s before t.
+@leaf
+def _raise_member(rule: WeightRule, state: UnitState, member: int, begin: int, end: int, bound: Floats) -> None:
+    """Raise bound[t + 1] to the largest log weight of a member after each of the observations begin to end.
 
-    It is taken over the candidates of units start to stop. The normalised weight before t is
-    exp(log w - top[t]) * inverse_mass[t], where Z_t = exp(top[t]) / inverse_mass[t] and top is near log Z, so that no
-    digit is lost. top, inverse_mass (n + 1,); until (units, MEMBERS) from `sweep_units`; edges (segments + 1,);
-    out (segments, S).
+    Its residuals at these observations must be in state.residual; its log weights are updated.
+    """
+    for t in range(begin, end):
+        for column in range(0, TILE, STRIP):
+            at = member * TILE + column
+            w, r = load_strip(state.log_weight, at), load_strip(state.residual, (t - begin) * TILE + column)
+            z, o = load_strip(state.scale, at), load_strip(state.offset, at)
+            store_strip(state.log_weight, at, add_log_density(rule.noise, rule.df, w, r, z, o))
+        bound[t + 1] = max(bound[t + 1], _largest(state.log_weight, member * TILE))
+
+
+class Means(NamedTuple):
+    """What the second sweep reads and writes.
+
+    top, inverse_mass (n + 1,): Z_t = exp(top[t]) / inverse_mass[t], and top is near log Z, so that no digit is lost;
+    edges (segments + 1,); out (segments, S).
+    """
+
+    top: Floats
+    inverse_mass: Floats
+    edges: Integers
+    out: Floats
+
+
+FIRST, SECOND, PROBE = range(3)  # what `weight_units` is asked to do
+ALL = -1  # in place of a member: all members of the unit
+
+
+@leaf
+def _step(
+    task: int,
+    rule: WeightRule,
+    state: UnitState,
+    member: int,
+    begin: int,
+    end: int,
+    sums: SweepSums,
+    means: Means,
+    until: int,
+) -> int:
+    """What a task does with a member at observations begin to end; ``until``, moved on by the first sweep."""
+    if task == FIRST:
+        until = _sweep_member(rule, state, member, begin, end, sums, until)
+    elif task == SECOND:
+        _mean_member(rule, state, member, begin, end, means.top, means.inverse_mass)
+    else:
+        _raise_member(rule, state, member, begin, end, sums.bound)
+    return until
+
+
+@compiled
+def weight_units(
+    task: int,
+    tables: Tables,
+    homes: Integers,
+    rule: WeightRule,
+    sums: SweepSums,
+    means: Means,
+    until: Integers,
+    log_weights: Floats,
+) -> None:
+    """Follow the weights of the candidates of homes (., 2), units and their members, over the observations.
+
+    FIRST sweep: add their terms to ``sums``. Writes log_weights (S,), the log weights after the last observation, and
+    until (units, MEMBERS): from this observation on, all candidates of the member were skipped.
+    SECOND sweep: means.out[j, s] = mean over edges[j] <= t < edges[j + 1] of the weight of candidate s before t,
+    exp(log w - top[t]) * inverse_mass[t]; ``until`` comes from the first sweep.
+    PROBE: raise sums.bound[t] to the largest log weight before observation t; lower bounds of log Z_t remain so.
+
+    They are one function because most of what takes time to compile is common to them.
     """
     work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
-    for unit in range(start, stop):
+    edges = means.edges
+    for number in range(homes.shape[0]):
+        unit, only = homes[number, 0], homes[number, 1]
         n_members, last = prepare(tables, work, unit), 0
-        for member in range(n_members):
+        low, high = (0, n_members) if only == ALL else (only, only + 1)
+        for member in range(low, high):
             first, count = locate(tables, unit, member)
             _open_member(rule, standard, first, count, member, state)
-            last = max(last, until[unit, member])
+            last = max(last, until[unit, member] if task == SECOND else edges[edges.size - 1])
+            if task == PROBE:
+                sums.bound[0] = max(sums.bound[0], _largest(state.log_weight, member * TILE))
         for j in range(edges.size - 1):
             state.total[:] = 0.0
             for begin in range(edges[j], min(edges[j + 1], last), SPAN):
-                for member in range(n_members):
-                    end = min(begin + SPAN, edges[j + 1], until[unit, member])
+                for member in range(low, high):
+                    end = min(begin + SPAN, edges[j + 1], until[unit, member] if task == SECOND else edges[j + 1])
                     if begin < end:
                         residuals(tables, work, member, begin, end, state.residual)
-                        _mean_member(rule, state, member, begin, end, top, inverse_mass)
-            for member in range(n_members):
+                        moved = _step(task, rule, state, member, begin, end, sums, means, until[unit, member])
+                        until[unit, member] = moved
+            for member in range(low, high if task == SECOND else low):
                 first, count = locate(tables, unit, member)
                 for i in range(count):
-                    out[j, first + i] = state.total[member, i] / (edges[j + 1] - edges[j])
-
-
-@compiled
-def raise_bound(tables: Tables, homes: Integers, rule: WeightRule, bound: Floats) -> None:
-    """Raise bound[t] to the largest log weight before observation t among the candidates of the given members.
-
-    homes (., 2): unit and member; bound (n + 1,): lower bounds of log Z_t, and so they remain.
-    """
-    n = bound.size - 1
-    work, state, standard = make_work(tables), _make_state(), standard_noise(rule.noise, rule.df)
-    for unit, member in homes:
-        first, count = locate(tables, unit, member)
-        prepare(tables, work, unit)
-        _open_member(rule, standard, first, count, 0, state)
-        bound[0] = max(bound[0], _largest(state.log_weight, 0))
-        for begin in range(0, n, SPAN):
-            end = min(begin + SPAN, n)
-            residuals(tables, work, member, begin, end, state.residual)
-            for t in range(begin, end):
-                for at in range(0, TILE, STRIP):
-                    w, r = load_strip(state.log_weight, at), load_strip(state.residual, (t - begin) * TILE + at)
-                    z, o = load_strip(state.scale, at), load_strip(state.offset, at)
-                    store_strip(state.log_weight, at, add_log_density(rule.noise, rule.df, w, r, z, o))
-                bound[t + 1] = max(bound[t + 1], _largest(state.log_weight, 0))
+                    means.out[j, first + i] = state.total[member, i] / (edges[j + 1] - edges[j])
+        for member in range(low, high if task == FIRST else low):
+            _close_member(rule, state, member, sums)
+            first, count = locate(tables, unit, member)
+            for i in range(count):
+                log_weights[first + i] = state.log_weight[member, i]
