@@ -89,6 +89,7 @@ class TestBlocks:
         with pytest.raises(ValueError, match="y has 399 rows, but X has 400"):
             prefit(X, y).fit(blocks, y[:-1])
 
+    @pytest.mark.slow
     def test_classes(self):
         from sklearn.linear_model import LogisticRegression
         from sklearn.naive_bayes import GaussianNB

@@ -64,7 +64,9 @@ def differences(loss, device):
     return max(mixed), max(gates)
 
 
-@pytest.mark.parametrize("loss", ["gaussian", "log", "score", "student"])
+@pytest.mark.parametrize(
+    "loss", ["gaussian", *(pytest.param(loss, marks=pytest.mark.slow) for loss in ("log", "score", "student"))]
+)
 def test_torch_on_the_cpu_fits_as_compiled_code_does(loss):
     mixed, gates = differences(loss, "cpu")
     assert mixed <= 1e-5

@@ -111,7 +111,9 @@ def compared(device, case, prediction, weights):
     np.testing.assert_allclose(b.sigma_, a.sigma_, rtol=prediction)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case", ["calibrated", *(pytest.param(case, marks=pytest.mark.slow) for case in list(CASES)[1:])]
+)
 def test_torch_on_the_cpu_equals_compiled_code(case):
     compared("cpu", case, 1e-10, 1e-10)
 
