@@ -1,93 +1,109 @@
-"""How often `MoEClassifier` says "gating pays": where no gate helps, and where a linear gate is the truth.
+"""``python -m benchmarks.class_verdict``: level and power of "gating pays" for classes, in log loss.
 
-``python -m benchmarks.class_verdict --runs 100 --out FILE``. The experts' probabilities are given (``cv="prefit"``).
-In the designs without a gate the truth is a constant mixture of the experts; in the others it is a softmax gate whose
-log loss lies 0.05 nats a row below that of the best constant weights.
+Every run is stored as soon as it has ended; a run that was stopped goes on. In the design with a gate its log loss
+lies 0.05 nats a row below that of the best constant weights.
 """
 
-import argparse
-import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from time import process_time
+from typing import Annotated, Any
 
 import numpy as np
-from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
+import typer
+from rich.table import Table
 
 import gatewise as gw
+from benchmarks.class_designs import CLASS_NULLS, ClassDesign, gate_class_design, nats
+from benchmarks.command import start
+from benchmarks.timing import save
 from benchmarks.verdict_designs import strength_for
-from gatewise.arrays import Floats
-from gatewise.losses import LogLoss
-from gatewise.solvers.softmax_path import stack_weights
+from gatewise.app.terminal import console, Jobs, show_progress
+from gatewise.backends import processes
+from gatewise.paper.runner import run_tasks
+from gatewise.paper.store import record_key, Store
 
+RULE = 1  # raise it when the router or its test changes what it finds
 GAP = 0.05  # nats a row
-CONSTANTS = {"one expert is true": (1.0, 0.0, 0.0), "a mixture is true": (0.5, 0.3, 0.2)}
-DIRECTIONS = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+GATE = f"a gate, {GAP} nats better"
+SIZES, POWER_SIZES = (100, 300, 1000), (500, 2000)
 
 
-class GivenProbability(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Two classes: the probability of the second one is a column of X."""
-
-    def __init__(self, column: int = 0) -> None:
-        self.column = column
-        self.classes_ = np.array([0, 1])
-
-    def fit(self, X: Any, y: Any) -> "GivenProbability":  # noqa: ARG002 - nothing to learn
-        return self
-
-    def predict_proba(self, X: Floats) -> Floats:
-        """(n, 2)."""
-        return np.column_stack([1.0 - X[:, self.column], X[:, self.column]])
-
-    def predict(self, X: Floats) -> Any:
-        """The more likely class."""
-        return self.predict_proba(X).argmax(axis=1)
+def cells() -> Iterator[tuple[str, int]]:
+    """The designs and their sizes."""
+    for name in CLASS_NULLS:
+        yield from ((name, n) for n in SIZES)
+    yield from ((GATE, n) for n in POWER_SIZES)
 
 
-def draw(n: int, strength: float, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """Inputs (n, 2), probabilities of three experts (n, 3), and a gate of this strength (n, 3)."""
-    Z, P = rng.normal(size=(n, 2)), expit(rng.normal(scale=1.5, size=(n, 3)))
-    return Z, P, np.asarray(softmax(strength * Z @ DIRECTIONS, axis=1))
+def fitted(design: ClassDesign, n: int, rng: np.random.Generator, seed: int) -> gw.MoEClassifier:
+    """One draw, and the model fitted to it; a draw with one class is drawn again."""
+    X, y = design.draw(n, rng)
+    while len(np.unique(y)) < 2:
+        X, y = design.draw(n, rng)
+    cv = "prefit" if design.given else None
+    return gw.MoEClassifier(list(design.experts), cv=cv, random_state=seed).fit(X, y)
 
 
-def gap(strength: float) -> float:
-    """By how many nats a row a gate of this strength lies below the best constant weights."""
-    _, P, G = draw(20_000, strength, np.random.default_rng(0))
-    truth = (G * P).sum(axis=1)
-    F, weight = np.concatenate([P, 1.0 - P]), np.concatenate([truth, 1.0 - truth])
-    constant = F @ stack_weights(F, LogLoss(), weight[None])[0]
-    best = np.concatenate([truth, 1.0 - truth])
-    return float(weight @ (np.log(best) - np.log(constant)) / len(P))
+def run_one(name: str, n: int, seed: int, strength: float, path: Path) -> dict[str, Any]:
+    """The verdict of one run, from the store if it is there."""
+    store, key = Store(path), record_key(rule=RULE, design=name, n=n, seed=seed)
+    found = store.get(key)
+    if found is None:
+        begun = process_time()
+        design = gate_class_design(strength) if name == GATE else CLASS_NULLS[name]
+        verdict = fitted(design, n, np.random.default_rng([seed, n, *name.encode()]), seed).verdict_
+        found = {
+            "headline": verdict.headline,
+            "p_value": verdict.p_value,
+            "share": verdict.share,
+            "gain": verdict.gain.value,
+            "seconds": process_time() - begun,
+        }
+        store.put(key, found)
+    return found
 
 
-def says_gating_pays(n: int, weights: Any, strength: float, seed: int) -> bool:
-    """One draw of a design: constant weights where they are given, else a gate of this strength."""
-    rng = np.random.default_rng([seed, n])
-    Z, P, G = draw(n, strength, rng)
-    truth = (np.asarray(weights) * P if weights is not None else G * P).sum(axis=1)
-    y = (rng.uniform(size=n) < truth).astype(np.intp)
-    X = np.column_stack([Z, P])
-    model = gw.MoEClassifier([GivenProbability(column) for column in (2, 3, 4)], cv="prefit", random_state=seed)
-    return bool(model.fit(X, y).verdict_.gates)
+def summary(name: str, n: int, runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """What one cell shows."""
+    return {
+        "design": name,
+        "n": n,
+        "runs": len(runs),
+        "gating pays": float(np.mean([run["headline"] == "gating pays" for run in runs])),
+        "no gate": float(np.mean([run["headline"] == "no gate" for run in runs])),
+        "seconds": float(np.mean([run["seconds"] for run in runs])),
+    }
 
 
-def main() -> None:
-    """Print the fraction of runs that say "gating pays", design by design."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=100)
-    parser.add_argument("--sizes", type=int, nargs="*", default=(500,))
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    strength = strength_for(GAP, gap, halvings=12)
-    found = {"strength": strength, "runs": given.runs}
-    for n in given.sizes:
-        designs = {**CONSTANTS, f"a gate is true, {GAP} nats": None}
-        for name, weights in designs.items():
-            hits = [says_gating_pays(n, weights, strength, seed) for seed in range(given.runs)]
-            found[f"{name}, n = {n}"] = float(np.mean(hits))
-            print(f"{name}, n = {n}: {np.mean(hits):.3f} of {given.runs}", flush=True)
-            given.out.write_text(json.dumps(found, indent=1))
+def main(
+    runs: Annotated[int, typer.Option(min=2, help="Draws of every design and size.")] = 500,
+    out: Annotated[Path, typer.Option(help="Folder for finished runs.")] = Path("out/verdict"),
+    only: Annotated[str | None, typer.Option(help="nulls or power.")] = None,
+    jobs: Jobs = -1,
+    file: Annotated[bool, typer.Option(help="File the result with the other benchmarks.")] = False,
+) -> None:
+    """Level and power, cell by cell."""
+    wanted = [cell for cell in cells() if only is None or (cell[0] == GATE) == (only == "power")]
+    strength, path = strength_for(GAP, nats), out / "class-verdicts.sqlite"
+    tasks = [(name, n, seed, strength, path) for seed in range(runs) for name, n in wanted]
+    found = run_tasks(run_one, tasks, processes(jobs), show_progress)
+    by_cell: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for (name, n, *_), one in zip(tasks, found, strict=True):
+        by_cell.setdefault((name, n), []).append(one)
+    rows = [summary(name, n, runs) for (name, n), runs in by_cell.items()]
+    table = Table("design", "n", "gating pays", "no gate", "CPU seconds", title=f"{runs} runs a cell")
+    for row in rows:
+        parts = f"{row['gating pays']:.1%}", f"{row['no gate']:.1%}", f"{row['seconds']:.2f}"
+        table.add_row(row["design"], str(row["n"]), *parts)
+    console.print(table)
+    nulls = [row["gating pays"] for row in rows if row["design"] != GATE]
+    pooled = float(np.mean(nulls)) if nulls else None
+    if pooled is not None:
+        console.print(f"pooled over the designs without a gate: {pooled:.2%}, largest {max(nulls):.2%}")
+    if file:
+        save("class_verdict", {"rule": RULE, "strength": strength, "pooled_level": pooled, "cells": rows})
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

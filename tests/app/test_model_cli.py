@@ -102,17 +102,25 @@ def test_without_a_test_share_there_is_no_score(run, data, tmp_path):
     assert json.loads((tmp_path / "model.json").read_text())["test"] is None
 
 
-def test_classes_from_a_file_to_probabilities(run, data, tmp_path, monkeypatch):
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.naive_bayes import GaussianNB
+CLASS_POOL = """
+gates = ["linear"]
+[[experts]]
+name = "bayes"
+model = "sklearn.naive_bayes.GaussianNB"
+[[experts]]
+name = "line"
+model = "sklearn.linear_model.LogisticRegression"
+parameters = { C = 2.0 }
+"""
 
-    pool = [("bayes", GaussianNB()), ("line", LogisticRegression())]
-    monkeypatch.setattr("gatewise.app.models.fitting.make_classifiers", lambda X: pool)
+
+def test_classes_from_a_file_to_probabilities_and_a_page(run, data, tmp_path):
+    (tmp_path / "classes.toml").write_text(CLASS_POOL)
     data.assign(x=data["x"].fillna(0.0)).drop(columns="kind").assign(
         kind=np.where(data["y"] > 1, "high", "low")
     ).to_csv(tmp_path / "classes.csv", index=False)
     code, out, err = run(
-        "fit", "classes.csv", "--target", "kind", "--drop", "y", "--gates", "linear", "--json", "facts.json"
+        "fit", "classes.csv", "--target", "kind", "--drop", "y", "--pool", "classes.toml", "--json", "facts.json"
     )
     assert code == 0
     assert {line.partition(":")[0] for line in err.splitlines()} == {"MoEClassifier"}
@@ -126,14 +134,35 @@ def test_classes_from_a_file_to_probabilities(run, data, tmp_path, monkeypatch):
     parts = [name for name in found.columns if name.startswith("part ") and name.endswith(", high")]
     np.testing.assert_allclose(found[parts].sum(axis=1), found["probability high"])
     assert ((found["prediction"] == "high") == (found["probability high"] > 0.5)).all()
-    refused = {
-        ("predict", "model.skops", "classes.csv", "--out", "q.csv", "--std"): "no standard deviation",
-        ("report", "model.skops", "classes.csv"): "pages explain models of numbers only",
-    }
-    for args, words in refused.items():
-        code, _, err = run(*args)
-        assert code == 2
-        assert words in " ".join(err.split())
+    code, _, err = run("predict", "model.skops", "classes.csv", "--out", "q.csv", "--std")
+    assert code == 2
+    assert "no standard deviation" in err
+    check_class_page(run, tmp_path)
+
+
+def check_class_page(run, tmp_path):
+    """The page of the model above: its figures are those that the held-out probabilities give."""
+    from gatewise.app.models import model_file
+
+    assert run("report", "model.skops", "classes.csv", "--out", "page.html", "--json", "page.json")[0] == 0
+    facts, page = json.loads((tmp_path / "page.json").read_text()), (tmp_path / "page.html").read_text()
+    held = model_file.load_model(tmp_path / "model.skops").model.out_of_fold_
+    seen = held.probabilities[np.arange(len(held.outcome)), held.outcome]
+    np.testing.assert_allclose(facts["scores"][0]["log_loss"], -np.log(seen).mean())
+    assert set(facts["reliability"]) == {"the most probable class", "low"}
+    bins = facts["reliability"]["low"]
+    assert sum(one["count"] for one in bins) == len(seen)
+    np.testing.assert_allclose(
+        sum(one["count"] * one["probability"] for one in bins) / len(seen), held.probabilities[:, 1].mean()
+    )
+    assert all(low <= value <= high for value, low, high in (one["fraction"] for one in bins))
+    by_class = {row["label"]: row for row in facts["by_class"]}
+    mine = held.outcome == 0
+    losses = -np.log(held.experts[mine, :, 0]).mean(axis=0)
+    assert by_class["high"]["count"] == mine.sum()
+    assert by_class["high"]["expert"] == ["bayes", "line"][losses.argmin()]
+    assert page.count("<img") >= 2
+    assert "Can the probabilities be trusted?" in page
 
 
 @pytest.mark.parametrize(
@@ -143,7 +172,10 @@ def test_classes_from_a_file_to_probabilities(run, data, tmp_path, monkeypatch):
         (["fit", "data.csv", "--target", "z"], "there is no column 'z'"),
         (["fit", "data.csv", "--target", "kind", "--task", "regression"], "must hold numbers, but is"),
         (["fit", "data.csv", "--target", "kind", "--task", "ranking"], "task must be one of regression"),
-        (["fit", "data.csv", "--target", "kind", "--pool", "pool.toml"], "a pool file names regressors"),
+        (
+            ["fit", "data.csv", "--target", "kind", "--pool", "pool.toml"],
+            "model must be one of sklearn.dummy.DummyClassifier",
+        ),
         (["fit", "data.csv", "--target", "forecast"], "is 2 in every row"),
         (["fit", "three.csv", "--target", "y"], "at least 20 rows"),
         (["fit", "empty.csv", "--target", "y"], "cannot be read as CSV"),

@@ -9,9 +9,10 @@ import pytest
 skops = pytest.importorskip("skops.io")
 pytest.importorskip("pandas")
 
-from gatewise import MoERegressor, MoESettings
+from gatewise import MoEClassifier, MoERegressor, MoESettings
 from gatewise.app.models import audit, fitting, model_file, pool_file, tables
 from gatewise.app.models.gate_names import gate_names
+from gatewise.app.models.pool_models import CLASSIFIERS, REGRESSORS
 from gatewise.app.models.predicting import predict_frame
 from gatewise.experts import ColumnExpert
 from tests.app.small_models import HOSTILE, make_frame, saved_model, TARGET
@@ -58,10 +59,10 @@ def test_facts_are_json(path):
 @pytest.mark.slow
 def test_every_allowed_regressor_can_be_saved(tmp_path):
     table = tables.training_table(make_frame(40), TARGET)
-    for path, regressor in pool_file.MODELS.items():
+    for path, regressor in REGRESSORS.models.items():
         known = regressor().get_params()
         few = {name: 3 for name in ("n_estimators", "max_iter") if name in known and "ensemble" in path}
-        expert = pool_file._pipeline("here", regressor, few, table.X)
+        expert = pool_file.make_expert("here", regressor, few, table.X)
         model = MoERegressor([("one", expert)], random_state=0).fit(table.X, table.y)
         saved = model_file.SavedModel(model, TARGET, table.columns, tables.row_keys(table.X, table.y), {})
         loaded = model_file.load_model(model_file.save_model(saved, tmp_path / "m.skops"))
@@ -173,6 +174,21 @@ def test_the_list_holds_nothing_that_runs():
     assert sorted(functions) == ["functools.partial", "sklearn.utils.validation.check_array"]
 
 
+@pytest.mark.slow
+def test_every_allowed_classifier_can_be_saved(tmp_path):
+    frame = make_frame(60)
+    frame = frame.assign(**{TARGET: np.where(frame[TARGET] > frame[TARGET].median(), "high", "low")})
+    table = tables.training_table(frame, TARGET, classes=True)
+    for path, classifier in CLASSIFIERS.models.items():
+        known = classifier().get_params()
+        few = {name: 3 for name in ("n_estimators", "max_iter") if name in known and "ensemble" in path}
+        expert = pool_file.make_expert("here", classifier, few, table.X, CLASSIFIERS)
+        model = MoEClassifier([("one", expert)], gates=["linear"], random_state=0).fit(table.X, table.y)
+        saved = model_file.SavedModel(model, TARGET, table.columns, tables.row_keys(table.X, table.y), {})
+        loaded = model_file.load_model(model_file.save_model(saved, tmp_path / "m.skops"))
+        assert np.array_equal(loaded.model.predict_proba(table.X), model.predict_proba(table.X)), path
+
+
 @pytest.mark.parametrize("gate", gate_names())
 @pytest.mark.slow
 def test_every_gate_can_be_saved(gate, tmp_path):
@@ -266,7 +282,30 @@ def crafted_support(**changes):
     return model
 
 
+def crafted_support_classes(**changes):
+    from sklearn.svm import SVC
+
+    rng = np.random.default_rng(0)
+    model = SVC().fit(rng.normal(size=(40, 1)), np.arange(40) % 3)
+    vars(model).update(changes)
+    return model
+
+
+def crafted_class_neighbours(**changes):
+    from sklearn.neighbors import KNeighborsClassifier
+
+    model = KNeighborsClassifier(algorithm="kd_tree").fit(np.arange(40.0)[:, None], np.arange(40) % 3)
+    vars(model).update(changes)
+    return model
+
+
 CRAFTED = {
+    "support vectors of another number": lambda: crafted_support_classes(
+        _n_support=np.array([10**6, 1, 1], dtype=np.int32)
+    ),
+    "fewer classes than coefficients": lambda: crafted_support_classes(classes_=np.arange(2)),
+    "fewer intercepts than pairs of classes": lambda: crafted_support_classes(_intercept_=np.zeros(1)),
+    "a class that is not there": lambda: crafted_class_neighbours(_y=np.full(40, 7)),
     "a child beyond the end": lambda: crafted_tree(left_child=10**6),
     "a child that leads back": lambda: crafted_tree(right_child=0),
     "a column that is not there": lambda: crafted_tree(feature=5),
@@ -319,6 +358,7 @@ def test_whole_models_pass_and_neighbours_are_built_again():
     neighbours = crafted_neighbours()
     old, expected = neighbours._tree, neighbours.predict([[0.3]])
     audit.check_contents([crafted_tree(), crafted_boosting(), crafted_forest(1), neighbours, crafted_support()])
+    audit.check_contents([crafted_support_classes(), crafted_class_neighbours()])
     assert neighbours._tree is not old
     assert neighbours.predict([[0.3]]) == expected
 
@@ -378,7 +418,7 @@ def test_a_file_that_asks_for_many_processes_is_refused(path):
         model_file.load_model(where)
 
 
-@pytest.mark.parametrize("path", pool_file.BOOSTED)
+@pytest.mark.parametrize("path", REGRESSORS.boosted)
 def test_boosted_trees_of_other_packages_are_loaded_where_the_file_is_trusted(path, tmp_path):
     package = path.partition(".")[0]
     pytest.importorskip(package)

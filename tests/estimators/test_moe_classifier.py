@@ -25,9 +25,10 @@ PLAIN = [("bayes", GaussianNB()), ("prior", DummyClassifier(strategy="prior"))]
 class ColumnProbability(ClassifierMixin, BaseEstimator):
     """Two classes: the probability of the second one is a column of X."""
 
-    def __init__(self, column=0, value=None):
+    def __init__(self, column=0, value=None, total=1.0):
         self.column = column
         self.value = value
+        self.total = total
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -35,7 +36,7 @@ class ColumnProbability(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X):
         p = X[:, self.column] if self.value is None else np.full(len(X), self.value)
-        return np.column_stack([1.0 - p, p])
+        return np.column_stack([self.total - p, p])
 
     def predict(self, X):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
@@ -135,7 +136,7 @@ class TestProbabilities:
         weights = model.gate_weights(X)
         assert (weights >= 0).all()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0)
-        assert {"tempered stack", "logistic stack", "boosted stack"} <= model.explain(X).keys()
+        assert {"tempered stack", "log-linear stack", "logistic stack", "boosted stack"} <= model.explain(X).keys()
 
     def test_without_other_members_the_mixture_is_that_of_the_experts(self, halves):
         X, y, _ = halves
@@ -153,6 +154,10 @@ class TestProbabilities:
         np.testing.assert_allclose(held.probabilities.sum(axis=1), 1.0)
         observed = held.probabilities[np.arange(len(held.rows)), held.outcome]
         assert np.isclose(-np.log(observed).mean(), model.history_[0].error)
+        columns, stack = held.experts.transpose(0, 2, 1), held.stack
+        folds = np.array_split(np.arange(len(stack)), 5)  # the stack of a fold was fitted to the others
+        weights = [np.linalg.lstsq(columns[one].reshape(-1, 4), stack[one].ravel())[0] for one in folds]
+        assert np.ptp(weights, axis=0).max() > 1e-3
 
     def test_relabelling_classes_relabels_columns(self, halves):
         X, y, _ = halves
@@ -235,6 +240,19 @@ class TestRows:
         model = gw.MoEClassifier(PLAIN, gates=["linear"], random_state=0, settings=QUICK)
         assert log_loss(y[:200], model.fit(*both, sample_weight=weight).predict_proba(X[:200])) < 0.3
 
+    def test_no_fold_divides_a_group(self):
+        """Labels are those of groups: an expert that remembers rows is right only where its group was in the fit."""
+        rng = np.random.default_rng(3)
+        groups = rng.permutation(np.repeat(np.arange(20), 4))
+        X, y = groups[:, None] + rng.normal(scale=0.01, size=(80, 1)), np.where(np.arange(20) % 2, "a", "b")[groups]
+        experts = [("memory", DecisionTreeClassifier(random_state=0)), ("prior", DummyClassifier())]
+        model = gw.MoEClassifier(experts, gates=["linear"], random_state=0, settings=BARE)
+        divided = model.fit(X, y).held_out_scores_["memory"].accuracy
+        whole = model.fit(X, y, groups=groups)
+        assert divided > 0.95
+        assert whole.held_out_scores_["memory"].accuracy < 0.75
+        assert whole.verdict_.headline != "gating pays"
+
     def test_rare_classes_and_folds_without_them(self):
         rng = np.random.default_rng(5)
         X = rng.normal(size=(60, 2))
@@ -262,10 +280,12 @@ class TestBadInput:
         with pytest.raises(ValueError, match="row 1"):
             gw.MoEClassifier(PLAIN).fit(X[:3], np.array(["a", None, "b"], dtype=object))
 
-    @pytest.mark.parametrize(("value", "words"), [(np.nan, "finite"), (1.4, "sum one")])
-    def test_probabilities_that_are_none(self, halves, value, words):
+    @pytest.mark.parametrize(
+        ("value", "total", "words"), [(np.nan, 1.0, "finite"), (1.4, 1.0, "sum one"), (0.5, 1.3, "with sum 1.3")]
+    )
+    def test_probabilities_that_are_none(self, halves, value, total, words):
         X, y, _ = halves
-        experts = [("bad", ColumnProbability(value=value)), *PLAIN]
+        experts = [("bad", ColumnProbability(value=value, total=total)), *PLAIN]
         with pytest.raises(ValueError, match=words) as error:
             gw.MoEClassifier(experts).fit(X, y)
         assert "'bad'" in "".join(error.value.__notes__)

@@ -8,7 +8,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_scores import calibration_error, ClassScores, reliability
-from gatewise.solvers.log_linear_pool import log_linear_pool, pool_log_probabilities
+from gatewise.solvers.log_linear_pool import _objective, log_linear_pool, pool_log_probabilities
 
 
 def rows_of(rng, n, M, C):
@@ -58,6 +58,9 @@ class TestPool:
         found = log_linear_pool(logs, rows.outcome, weight, start, 0.5)
         slow = minimize(objective, np.append(start, np.zeros(3)), tol=1e-10).x
         np.testing.assert_allclose(found, slow, atol=1e-4)
+        center = np.append(start, np.zeros(3))
+        own = _objective(logs, rows.outcome, weight, found, center, 0.5)  # what a step must lower
+        assert own == pytest.approx(objective(found))
 
     def test_an_exponent_of_one_is_the_expert(self):
         rows = rows_of(np.random.default_rng(3), 10, 1, 4)
@@ -68,13 +71,17 @@ class TestPool:
 
 
 class TestScores:
-    def test_they_are_those_of_scikit_learn(self):
+    @pytest.mark.parametrize("C", [2, 4])
+    def test_they_are_those_of_scikit_learn_with_ties_and_weights(self, C):
         rng = np.random.default_rng(4)
-        p, y, weight = rng.dirichlet(np.ones(2), 50), rng.integers(2, size=50), rng.uniform(size=50)
-        scores = ClassScores.of(p, y, weight)
+        p, y, weight = rng.dirichlet(np.ones(C), 80).round(1) + 0.01, rng.integers(C, size=80), rng.integers(0, 3, 80)
+        p /= p.sum(axis=1, keepdims=True)
+        scores, asked = ClassScores.of(p, y, weight.astype(float)), [1] if C == 2 else range(C)
         assert scores.log_loss == pytest.approx(log_loss(y, p, sample_weight=weight))
-        assert scores.brier == pytest.approx(2 * brier_score_loss(y, p[:, 1], sample_weight=weight))
-        assert scores.auc == pytest.approx(roc_auc_score(y, p[:, 1], sample_weight=weight))
+        brier = sum(brier_score_loss(y == c, p[:, c], sample_weight=weight) for c in range(C))
+        assert scores.brier == pytest.approx(brier)
+        areas = [roc_auc_score(y == c, p[:, c], sample_weight=weight) for c in asked]
+        assert scores.auc == pytest.approx(np.mean(areas))
 
     def test_calibrated_probabilities_have_a_small_error_and_true_bins(self):
         rng = np.random.default_rng(5)

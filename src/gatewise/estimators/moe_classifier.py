@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
+from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
 from gatewise.estimators.validation import (
     all_or_nothing,
@@ -53,16 +54,20 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         with labels only by a smoothed confusion matrix (`ClassExpert`). Probabilities are bounded away from 0 by a
         floor that is learned from held-out rows (`ProbabilityFloor`).
     gates, k, n_jobs, random_state, settings
-        As in `MoERegressor`. ``settings.correct`` is whether the list has tempered and logistic stacks, "boosted" in
-        ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
+        As in `MoERegressor`. ``settings.correct`` is whether the list has tempered, log-linear and logistic stacks,
+        "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
     cv : int, splitter, iterable of splits, "prefit" or None
-        As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five.
+        As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five, or `StratifiedGroupKFold` if ``fit`` is
+        given groups.
     cost : None, number or array (C, C)
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
         deciding for class c when class j is true, both in the order of ``classes_``.
     verbose : 0, 1 or 2
         1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
+    device : str or None
+        Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU, in float32
+        (`gatewise[nn]`), "cpu" for PyTorch on the CPU. All else stays on the CPU.
 
     Attributes
     ----------
@@ -105,6 +110,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         settings: MoESettings | None = None,
         cost: Any = None,
         verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.experts = experts
         self.gates = gates
@@ -115,11 +121,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.settings = settings
         self.cost = cost
         self.verbose = verbose
+        self.device = device
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
         experts, _ = checked_experts(self.experts, (), "classifier")
+        if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
+            X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -150,7 +159,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any, readout: str | None = None) -> Floats:
-        """The probability of every class, (n, C), in the order of ``classes_``."""
+        """The probability of every class, (n, C), in the order of ``classes_``; of a dask collection a dask array."""
+        if hasattr(X, "__dask_graph__"):
+            check_is_fitted(self)
+            return lazy_answers(self, "predict_proba", X, len(self.classes_), readout=readout)  # type: ignore[no-any-return]
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if router.needs_forecasts(shares):
@@ -164,7 +176,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any, readout: str | None = None) -> NDArray[Any]:
-        """The label of every row, (n,), as ``cost`` decides."""
+        """The label of every row, (n,), as ``cost`` decides; a dask array for a dask collection."""
+        if hasattr(X, "__dask_graph__"):
+            check_is_fitted(self)
+            return lazy_answers(self, "predict", X, kind=self.classes_.dtype, readout=readout)  # type: ignore[no-any-return]
         p, cost = self.predict_proba(X, readout), self._checked_cost()
         if cost is None:
             return np.asarray(self.classes_[p.argmax(axis=1)])
@@ -320,12 +335,17 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
 
 def _splits(cv: Any, X: Any, codes: Indices, params: dict[str, Any], seed: int) -> list[tuple[Indices, Indices]]:
-    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds."""
-    from sklearn.model_selection import KFold, StratifiedKFold  # noqa: PLC0415 - slow to import
+    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds.
+
+    With groups no default fold divides one.
+    """
+    from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold  # noqa: PLC0415 - slow to import
 
     if cv is None or isinstance(cv, int | np.integer):
         folds = min(5 if cv is None else int(cv), len(codes))
         kind = StratifiedKFold if np.bincount(codes).max() >= folds else KFold
+        if "groups" in params:
+            kind, folds = StratifiedGroupKFold, min(folds, len(np.unique(params["groups"])))
         cv = kind(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():  # a class may have fewer rows than there are folds
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)

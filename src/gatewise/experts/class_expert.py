@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_method_params
 from gatewise.arrays import Floats, Indices
 
 FOLDS = 5  # of the cross-fitted sigmoid and of the confusion matrix
+MANY_ROWS, FEW_FOLDS = 5_000, 2  # from so many rows on two folds tell a sigmoid or a confusion matrix well enough
 SMOOTHING = 1.0  # rows' worth of class frequencies that are added to every line of a confusion matrix
 OFF = 1e-3  # probabilities may miss the sum one by this much, and are then divided by their sum
 NEGATIVE = -1e-9
@@ -65,7 +66,7 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         if hasattr(self.classifier, "predict_proba"):
             self.model_ = clone(self.classifier).fit(X, labels, **params)
         elif hasattr(self.classifier, "decision_function") and present[1].min() > 1:
-            self.model_ = self._sigmoid(int(present[1].min())).fit(X, labels, **params)
+            self.model_ = self._sigmoid(len(codes), int(present[1].min())).fit(X, labels, **params)
         else:
             self.model_ = clone(self.classifier).fit(X, labels, **params)
             self.confusion_ = self._confusion(X, codes, params)
@@ -94,18 +95,18 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         """The fitted classifier."""
         return self.model_
 
-    def _sigmoid(self, least: int) -> Any:
+    def _sigmoid(self, n: int, least: int) -> Any:
         from sklearn.calibration import CalibratedClassifierCV  # noqa: PLC0415 - slow to import
         from sklearn.model_selection import StratifiedKFold  # noqa: PLC0415
 
-        folds = StratifiedKFold(min(FOLDS, least), shuffle=True, random_state=self.seed)
+        folds = StratifiedKFold(min(_folds(n), least), shuffle=True, random_state=self.seed)
         return CalibratedClassifierCV(clone(self.classifier), method="sigmoid", cv=folds, ensemble=False)
 
     def _confusion(self, X: Any, codes: Indices, params: dict[str, Any]) -> Floats:
         """The smoothed confusion matrix (C, C) from labels of held-out rows, a line for each label that is given."""
         n, C = len(codes), len(self.classes)
         counts = np.zeros((C, C))
-        fold = np.random.default_rng(self.seed).permutation(n) % min(FOLDS, n)
+        fold = np.random.default_rng(self.seed).permutation(n) % min(_folds(n), n)
         for number in range(fold.max() + 1):
             known, out = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
             if len(np.unique(codes[known])) > 1:
@@ -146,6 +147,11 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         out = np.zeros((len(p), len(self.classes)))
         out[:, columns] = np.maximum(p, 0.0) / total[:, None]
         return out
+
+
+def _folds(n: int) -> int:
+    """The number of folds for a calibration on n rows."""
+    return FOLDS if n < MANY_ROWS else FEW_FOLDS
 
 
 def _first(where: NDArray[np.bool_]) -> int:

@@ -1,7 +1,7 @@
-"""The members of the list that are no mixture of the probabilities: tempered, logistic and boosted stacks."""
+"""Members of the list that are no mixture of the probabilities: tempered, log-linear, logistic and boosted stacks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import softmax
@@ -13,21 +13,24 @@ from gatewise.router.class_rows import ClassRows
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
 from gatewise.router.tree_members import boosting_samples
 from gatewise.solvers.log_linear_pool import log_linear_pool, pool_log_probabilities
+from gatewise.solvers.multinomial_ridge import class_log_probabilities, multinomial_ridge
 from gatewise.solvers.softmax_path import RowSample, stack_weights
 
-TEMPERED, LOGISTIC, BOOSTED = "tempered stack", "logistic stack", "boosted stack"
-POOL_SPREADS = (0.1, 0.3, 1.0)  # prior standard deviations of the exponents and offsets of a logistic stack
+TEMPERED, POOLED, LOGISTIC, BOOSTED = "tempered stack", "log-linear stack", "logistic stack", "boosted stack"
+POOL_SPREADS = (0.1, 0.3, 1.0)  # prior standard deviations of the exponents and offsets of a log-linear stack
+LOGISTIC_SPREADS = (1.0, 3.0)  # of the slopes of a logistic stack
 OWN_SPREAD = 1.0  # of the exponent and the offsets of one expert before it is mixed
-BASE_SPREAD = 0.3  # of the logistic stack that boosting starts from
+BASE_SPREAD = 0.3  # of the log-linear stack that boosting starts from
 DEPTH, SHRINKAGE, ROUNDS = 4, 0.1, (15, 60)
 MOST_COLUMNS = 40  # of log probabilities that trees split; beyond that they see those of the convex stack
 
 
 def class_stacks(corrected: bool, learners: Sequence[str]) -> list[Candidate]:
-    """The stacks in the list: tempered and logistic ones if ``corrected``, boosted ones if among the learners."""
+    """The stacks in the list: boosted ones if among the learners, the others if ``corrected``."""
     found = []
     if corrected:
-        found = [Candidate("shared", TEMPERED), *(Candidate("shared", LOGISTIC, spread) for spread in POOL_SPREADS)]
+        found = [Candidate("shared", TEMPERED), *(Candidate("shared", POOLED, spread) for spread in POOL_SPREADS)]
+        found += [Candidate("shared", LOGISTIC, spread) for spread in LOGISTIC_SPREADS]
     return found + [Candidate("shared", BOOSTED, trees=rounds) for rounds in ROUNDS if "boosted" in learners]
 
 
@@ -40,18 +43,21 @@ class ClassStacks:
 
     tempered stack
         A convex combination of experts, each with a temperature and an offset for every class.
-    logistic stack
+    log-linear stack
         The log-linear pool of all experts, shrunk towards the one with the exponents of the convex stack.
+    logistic stack
+        A multinomial logistic regression on the probabilities of all experts, shrunk towards the class frequencies.
     boosted stack
-        A logistic stack times the exponentials of boosted trees on inputs and log probabilities.
+        A log-linear stack times the exponentials of boosted trees on inputs and log probabilities.
 
-    ``pools`` has the parameters (M + C,) of logistic stacks by their spreads, ``own`` (M, 1 + C) those of each expert
-    alone, ``tempered`` (M,) the weights of tempered experts.
+    ``pools`` has the parameters (M + C,) of log-linear stacks by their spreads, ``slopes`` (C, 1 + M C) those of
+    logistic ones, ``own`` (M, 1 + C) those of each expert alone, ``tempered`` (M,) the weights of tempered experts.
     """
 
     candidates: tuple[Candidate, ...]
     common: CommonFit
     pools: Mapping[str, Floats]
+    slopes: Mapping[str, Floats]
     own: Floats
     tempered: Floats
     trees: kernels.Trees | None
@@ -62,7 +68,8 @@ class ClassStacks:
         rows = task.rows
         assert rows.classes is not None
         logs, outcome = np.log(rows.classes.probabilities), rows.classes.outcome
-        wanted = {c.spread for c in candidates if c.name == LOGISTIC}
+        wanted = {c.spread for c in candidates if c.name == POOLED}
+        columns, C = logistic_columns(rows.classes), logs.shape[2]
         names = {c.name for c in candidates}
         wanted |= {BASE_SPREAD} if BOOSTED in names else set()
         fits = []
@@ -73,12 +80,14 @@ class ClassStacks:
             own, weights = np.zeros((logs.shape[1], 1 + logs.shape[2])), common.stack
             if TEMPERED in names:
                 own, weights = _tempered(task, given[0], sample)
-            fits.append(cls(candidates, common, pools, own, weights, None))
+            spreads = [c.spread for c in candidates if c.name == LOGISTIC]
+            slopes = {f"{one:g}": multinomial_ridge(columns[known], *given[1:], C, one) for one in spreads}
+            fits.append(cls(candidates, common, pools, slopes, own, weights, None))
         grown = _boosted(fits, task, seed) if BOOSTED in names else [None] * len(fits)
         groups: FittedGroup = []
         for fit, boosted, sample in zip(fits, grown, task.samples, strict=True):
             part = ListRows(rows.inputs[sample.asked], {}, rows.F[sample.asked], rows.classes.part(sample.asked))
-            whole = cls(fit.candidates, fit.common, fit.pools, fit.own, fit.tempered, boosted and boosted.trees)
+            whole = replace(fit, trees=boosted and boosted.trees)
             groups.append((whole, whole.forecasts(part)))
         return groups
 
@@ -106,8 +115,10 @@ class ClassStacks:
         logs = np.log(rows.classes.probabilities)
         if c.name == TEMPERED:
             return np.asarray(np.einsum("m,imc->ic", self.tempered, tempered_experts(logs, self.own)))
-        if c.name == LOGISTIC:
+        if c.name == POOLED:
             return np.exp(pool_log_probabilities(logs, self.pools[f"{c.spread:g}"]))
+        if c.name == LOGISTIC:
+            return np.exp(class_log_probabilities(logistic_columns(rows.classes), self.slopes[f"{c.spread:g}"]))
         scores = pool_log_probabilities(logs, self.pools[f"{BASE_SPREAD:g}"])
         assert self.trees is not None
         grown = kernels.tree_sums(self._columns(rows), self.trees, c.trees)
@@ -116,6 +127,12 @@ class ClassStacks:
     def _columns(self, rows: ListRows) -> Floats:
         assert rows.classes is not None
         return tree_columns(rows, rows.classes)
+
+
+def logistic_columns(classes: ClassRows) -> Floats:
+    """The columns (n, M C) of a logistic stack: probabilities less 1 / C."""
+    n, M, C = classes.probabilities.shape
+    return np.asarray(classes.probabilities.reshape(n, M * C) - 1.0 / C)
 
 
 def tempered_experts(logs: Floats, own: Floats) -> Floats:
@@ -150,7 +167,7 @@ def _tempered(task: ListTask, logs: Floats, sample: RowSample) -> tuple[Floats, 
 
 
 def _boosted(fits: Sequence[ClassStacks], task: ListTask, seed: int) -> list[kernels.Boosted]:
-    """Trees for every sample, boosted from its logistic stack."""
+    """Trees for every sample, boosted from its log-linear stack."""
     classes = task.rows.classes
     assert classes is not None
     logs, n_classes = np.log(classes.probabilities), classes.probabilities.shape[2]

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-from sklearn.neighbors import KNeighborsRegressor
-from sklearn.svm import SVR
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.svm import SVC, SVR
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
@@ -113,9 +113,9 @@ def _check_estimator(model: Any) -> list[Any]:
         _refuse_unless(all(tree.n_features_in_ == model.n_features_in_ for tree in model.estimators_))
     if isinstance(model, HistGradientBoostingRegressor | HistGradientBoostingClassifier) and "_predictors" in held:
         return _check_boosting(model)
-    if isinstance(model, KNeighborsRegressor) and "_tree" in held:
+    if isinstance(model, KNeighborsRegressor | KNeighborsClassifier) and "_tree" in held:
         _rebuild_neighbours(model)
-    if isinstance(model, SVR) and "support_vectors_" in held:
+    if isinstance(model, SVR | SVC) and "support_vectors_" in held:
         _check_support(model)
     return []
 
@@ -154,8 +154,10 @@ def _rebuild_neighbours(model: Any) -> None:
     _refuse_unless(rows.ndim == 2 and len(rows) == len(response) == model.n_samples_fit_)
     _refuse_unless(rows.shape[1] == model.n_features_in_ and bool(np.isfinite(rows).all()))
     wanted = {name: value for name, value in vars(model).items() if not name.startswith("_")}
-    again = KNeighborsRegressor(**model.get_params()).fit(rows, response)
+    again = type(model)(**model.get_params()).fit(rows, response)
     _refuse_unless(wanted["n_samples_fit_"] == again.n_samples_fit_)
+    if isinstance(model, KNeighborsClassifier):
+        _check_range(response, len(model.classes_))
     for name in ("_tree", "_fit_method", "effective_metric_", "effective_metric_params_", "_fit_X"):
         setattr(model, name, getattr(again, name))
 
@@ -164,8 +166,14 @@ def _check_support(model: Any) -> None:
     """The sizes of a support vector machine's arrays, which its compiled code takes on trust."""
     vectors, coefficients = np.asarray(model.support_vectors_), np.asarray(model._dual_coef_)
     n, d = vectors.shape if vectors.ndim == 2 else (-1, -1)
-    sizes = (len(model.support_), coefficients.shape, int(model._n_support[0]), int(model.n_features_in_))
-    _refuse_unless(sizes == (n, (1, n), n, d) and not model._sparse and np.shape(model._intercept_) == (1,))
+    counts, C = np.asarray(model._n_support, dtype=np.int64), 2
+    used = counts[:1]
+    if isinstance(model, SVC):
+        C, used = len(model.classes_), counts
+        _refuse_unless(counts.shape == (C,) and C > 1 and model.probability is not True)
+    _refuse_unless(bool((used >= 0).all()) and int(used.sum()) == n)
+    sizes = (len(model.support_), coefficients.shape, int(model.n_features_in_), np.shape(model._intercept_))
+    _refuse_unless(sizes == (n, (C - 1, n), d, (C * (C - 1) // 2,)) and not model._sparse)
     _refuse_unless(tuple(model.shape_fit_)[1:] == (d,) and model.kernel in ("linear", "poly", "rbf", "sigmoid"))
 
 

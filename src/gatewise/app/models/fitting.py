@@ -17,6 +17,7 @@ from gatewise.app.models.gate_names import choose_gates
 from gatewise.app.models.method_scores import compare
 from gatewise.app.models.model_file import SavedModel, versions
 from gatewise.app.models.pool_file import PoolChoice, read_pool
+from gatewise.app.models.pool_models import CLASSIFIERS, REGRESSORS
 from gatewise.app.models.tables import row_keys, TrainingTable
 from gatewise.estimators import MoEClassifier, MoERegressor
 from gatewise.router.facts import plain_values
@@ -66,13 +67,13 @@ def build(
     ``pool`` is a TOML file of experts, None for the default pool. ``gates`` are names of gates; without any, those
     that the pool file names are taken, and "auto" if it names none.
     """
-    if is_labels(table.y):
-        if pool is not None:
-            raise ValueError("pool: a pool file names regressors; a target of classes is fitted by the default pool")
-        experts = make_classifiers(table.X)
-        return MoEClassifier(experts, gates=choose_gates(gates or ()), n_jobs=jobs, random_state=seed)
-    chosen = PoolChoice(make_experts(table.X)) if pool is None else read_pool(pool, table.X)
-    return MoERegressor(chosen.experts, gates=choose_gates(gates or chosen.gates), n_jobs=jobs, random_state=seed)
+    labels = is_labels(table.y)
+    if pool is not None:
+        chosen = read_pool(pool, table.X, CLASSIFIERS if labels else REGRESSORS)
+    else:
+        chosen = PoolChoice((make_classifiers if labels else make_experts)(table.X))
+    kind = MoEClassifier if labels else MoERegressor
+    return kind(chosen.experts, gates=choose_gates(gates or chosen.gates), n_jobs=jobs, random_state=seed)
 
 
 def run_trial(model: Any, table: TrainingTable, share: float, seed: int) -> Trial | None:

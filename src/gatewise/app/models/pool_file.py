@@ -9,52 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import ElasticNet, HuberRegressor, Lasso, LinearRegression, Ridge, RidgeCV
-from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
-from sklearn.tree import DecisionTreeRegressor
 
 from gatewise.app.models.default_pool import numeric_columns, ordinal_inputs, scaled_inputs, text_columns
+from gatewise.app.models.pool_models import AllowedModels, BOOSTING, class_path, CLASSIFIERS, REGRESSORS
 from gatewise.experts.column import ColumnExpert
 
-# What a pool may name. Trees get codes for categories, the others standardized numbers and one-hot categories.
-SCALED = (
-    DummyRegressor,
-    ElasticNet,
-    HuberRegressor,
-    KNeighborsRegressor,
-    Lasso,
-    LinearRegression,
-    Ridge,
-    RidgeCV,
-    SVR,
-)
-TREES = (DecisionTreeRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor, RandomForestRegressor)
-# Boosted trees of other packages, with the parameters that keep them quiet and from writing files.
-BOOSTED: dict[str, dict[str, Any]] = {
-    "lightgbm.LGBMRegressor": {"verbose": -1},
-    "xgboost.XGBRegressor": {"verbosity": 0},
-    "catboost.CatBoostRegressor": {"verbose": 0, "allow_writing_files": False},
-}
 POOL_KEYS = {"experts", "gates"}
 EXPERT_KEYS = {"name", "model", "column", "parameters"}
-
-
-def class_path(regressor: type) -> str:
-    """The path that a pool file names a regressor by.
-
-    >>> class_path(Ridge)
-    'sklearn.linear_model.Ridge'
-    """
-    package = ".".join(regressor.__module__.split(".")[:2])
-    return f"{package}.{regressor.__name__}"
-
-
-MODELS: dict[str, type] = {class_path(one): one for one in (*SCALED, *TREES)}
 
 
 @dataclass(frozen=True)
@@ -65,11 +29,12 @@ class PoolChoice:
     gates: tuple[str, ...] = ()
 
 
-def read_pool(path: Path, X: Any) -> PoolChoice:
+def read_pool(path: Path, X: Any, allowed: AllowedModels = REGRESSORS) -> PoolChoice:
     """The pool of a file for the columns of a data frame.
 
-    Each ``[[experts]]`` table has a ``name`` and either a ``model``, a path out of `MODELS`, with its
-    ``parameters``, or a ``column`` of the data that already is a forecast. ``gates`` is a list of names of gates.
+    Each ``[[experts]]`` table has a ``name`` and either a ``model``, a path out of those ``allowed``, with its
+    ``parameters``, or a ``column`` of the data that already is a forecast of a number. ``gates`` is a list of names
+    of gates.
     """
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -82,11 +47,11 @@ def read_pool(path: Path, X: Any) -> PoolChoice:
         )
     if not isinstance(gates, list) or not all(isinstance(name, str) for name in gates):
         raise ValueError(f"{path}: gates must be a list of names, not {gates!r}")
-    experts = [_expert(f"{path}: expert {place}", entry, X) for place, entry in enumerate(entries, start=1)]
+    experts = [_expert(f"{path}: expert {place}", entry, X, allowed) for place, entry in enumerate(entries, start=1)]
     return PoolChoice(experts, tuple(gates))
 
 
-def _expert(where: str, entry: Any, X: Any) -> tuple[str, Any]:
+def _expert(where: str, entry: Any, X: Any, allowed: AllowedModels) -> tuple[str, Any]:
     if not isinstance(entry, dict):
         raise ValueError(f"{where} must be a table, as [[experts]] begins one, not {entry!r}")
     unknown = sorted(set(entry) - EXPERT_KEYS)
@@ -98,21 +63,25 @@ def _expert(where: str, entry: Any, X: Any) -> tuple[str, Any]:
     if ("model" in entry) == ("column" in entry):
         raise ValueError(f"{where} ({name}) must have either a model or a column")
     if "column" in entry:
+        if allowed is CLASSIFIERS:
+            raise ValueError(f"{where} ({name}): a column is a forecast of a number; for classes name a model")
         if entry["column"] not in numeric_columns(X):
             raise ValueError(f"{where} ({name}): column must be a column of numbers, not {entry['column']!r}")
         return name, ColumnExpert(entry["column"])
     parameters = entry.get("parameters", {})
     if not isinstance(parameters, dict):
         raise ValueError(f"{where} ({name}): parameters must be a table, as {{ alpha = 1.0 }}, not {parameters!r}")
-    return name, _pipeline(f"{where} ({name})", _regressor(f"{where} ({name})", entry["model"]), parameters, X)
+    where = f"{where} ({name})"
+    return name, make_expert(where, _model_class(where, entry["model"], allowed), parameters, X, allowed)
 
 
-def _regressor(where: str, path: Any) -> type:
+def _model_class(where: str, path: Any, allowed: AllowedModels) -> type:
     """The class that a pool file names; those of other packages are imported when they are asked for."""
-    if isinstance(path, str) and path in MODELS:
-        return MODELS[path]
-    if not isinstance(path, str) or path not in BOOSTED:
-        raise ValueError(f"{where}: model must be one of {', '.join([*MODELS, *BOOSTED])}, not {path!r}")
+    models = allowed.models
+    if isinstance(path, str) and path in models:
+        return models[path]
+    if not isinstance(path, str) or path not in allowed.boosted:
+        raise ValueError(f"{where}: model must be one of {', '.join([*models, *allowed.boosted])}, not {path!r}")
     package, _, name = path.partition(".")
     try:
         found: type = getattr(import_module(package), name)
@@ -121,20 +90,23 @@ def _regressor(where: str, path: Any) -> type:
     return found
 
 
-def _pipeline(where: str, regressor: type, parameters: Mapping[str, Any], X: Any) -> Any:
-    boosted = BOOSTED.get(f"{regressor.__module__.split('.')[0]}.{regressor.__name__}")
-    known = set(inspect.signature(regressor).parameters)
+def make_expert(
+    where: str, model_class: type, parameters: Mapping[str, Any], X: Any, allowed: AllowedModels = REGRESSORS
+) -> Any:
+    """An unfitted pipeline of a model and the encoding that suits it, for the columns of a data frame."""
+    boosted = allowed.boosted.get(f"{model_class.__module__.split('.')[0]}.{model_class.__name__}")
+    known = set(inspect.signature(model_class).parameters)
     unknown = sorted(set(parameters) - known)
     if unknown and boosted is None:  # boosted models take more than their signatures say
-        raise ValueError(f"{where}: {class_path(regressor)} has no parameter {unknown[0]!r}")
-    seed = {"random_state": 0} if "random_state" in known else {}
+        raise ValueError(f"{where}: {class_path(model_class)} has no parameter {unknown[0]!r}")
+    seed: dict[str, Any] = {"random_state": 0} if "random_state" in known else {}
     numbers, text = numeric_columns(X), text_columns(X)
-    if regressor is HistGradientBoostingRegressor:
-        seed["categorical_features"] = list(range(len(text)))  # type: ignore[assignment]
-    model: Any = regressor(**{**seed, **(boosted or {}), **parameters})
-    if regressor in TREES or boosted is not None:
-        keeps_missing = regressor is HistGradientBoostingRegressor or boosted is not None
+    if model_class in BOOSTING:
+        seed["categorical_features"] = list(range(len(text)))
+    model: Any = model_class(**{**seed, **(boosted or {}), **parameters})
+    if model_class in allowed.trees or boosted is not None:
+        keeps_missing = model_class in BOOSTING or boosted is not None
         return make_pipeline(ordinal_inputs(numbers, text, *([] if keeps_missing else [-1])), model)
-    if regressor is SVR:  # C and epsilon are in units of the response
+    if model_class is SVR:  # C and epsilon are in units of the response
         model = TransformedTargetRegressor(model, transformer=StandardScaler())
     return make_pipeline(scaled_inputs(numbers, text), model)

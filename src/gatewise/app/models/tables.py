@@ -102,11 +102,9 @@ def numbers(frame: Any, target: str) -> tuple[Floats, Booleans]:
 
 
 def labels(frame: Any, target: str) -> tuple[NDArray[Any], Booleans]:
-    """The target's values as text (n,), a whole number without decimals, and where there is one."""
-    check_columns(frame, [target], "target")
+    """The target's values as text (n,), as `label_texts` says, and where there is one."""
+    found = label_texts(frame, target)
     known = frame[target].notna().to_numpy(dtype=bool)
-    text = _as_text(frame[target], ColumnKind(target, "text"), ".")
-    found = np.array([value.strip() if there else "" for value, there in zip(text, known, strict=True)])
     classes = np.unique(found[known])
     if len(classes) == 1:
         raise ValueError(f"target {target!r} is {classes[0]} in every row: there is nothing to learn")
@@ -115,6 +113,14 @@ def labels(frame: Any, target: str) -> tuple[NDArray[Any], Booleans]:
             f"target {target!r} has {len(classes)} different values, and at most {MOST_CLASSES} classes are taken"
         )
     return found, known
+
+
+def label_texts(frame: Any, target: str) -> NDArray[Any]:
+    """The target's values as text (n,), a whole number without decimals; empty where there is none."""
+    check_columns(frame, [target], "target")
+    known = frame[target].notna().to_numpy(dtype=bool)
+    text = _as_text(frame[target], ColumnKind(target, "text"), ".")
+    return np.array([value.strip() if there else "" for value, there in zip(text, known, strict=True)])
 
 
 def responses(frame: Any, target: str) -> Floats:

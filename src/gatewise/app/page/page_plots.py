@@ -20,7 +20,7 @@ from gatewise.app.figures.geometry_figures import draw_advantages, LINES, STYLES
 from gatewise.app.figures.style import COLOURS, RC
 from gatewise.app.page.findings import BAND, Findings
 from gatewise.app.page.importance import PlotAxis, RegionPlot, WeightProfile
-from gatewise.app.page.scored_rows import ScoredRows
+from gatewise.app.page.scored_rows import RoutedRows
 
 WIDTH = 4.8  # inches: text stays legible when the image is as wide as a phone
 POINTS = 400  # rows drawn on a map
@@ -82,7 +82,7 @@ def gain_plot(findings: Findings) -> str:
     return image(draw, 0.34 * len(rivals) + 1.0)
 
 
-def map_plot(found: RegionPlot, rows: ScoredRows) -> str:
+def map_plot(found: RegionPlot, rows: RoutedRows) -> str:
     """Map of the expert of largest weight over two columns, paler where its lead is small, with rows of the data."""
 
     def draw(panel: Axes) -> None:
@@ -191,7 +191,7 @@ def _label(side: Any, set_label: Callable[[str], Any], axis: PlotAxis) -> None:
         side.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def _draw_rows(panel: Axes, found: RegionPlot, rows: ScoredRows) -> None:
+def _draw_rows(panel: Axes, found: RegionPlot, rows: RoutedRows) -> None:
     """Draw some rows of the data, coloured by their own leading expert; categories are jittered a little."""
     rng = np.random.default_rng(0)
     some = rng.permutation(len(rows.y))[:POINTS]

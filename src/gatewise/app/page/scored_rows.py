@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,30 @@ from gatewise.arrays import Floats
 
 LEAST_ROWS = 20
 MOST_ROWS = 20_000
+
+
+class RoutedRows(Protocol):
+    """What a map draws of rows: their columns, responses (n,), gate weights (n, M), and the names of the experts."""
+
+    @property
+    def X(self) -> Any:  # noqa: N802 - as everywhere
+        """A data frame."""
+        ...
+
+    @property
+    def y(self) -> NDArray[Any]:
+        """(n,)."""
+        ...
+
+    @property
+    def weights(self) -> Floats:
+        """(n, M)."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the experts."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""The benchmark of classifiers: data sets, pools, rivals, runs and their summary."""
