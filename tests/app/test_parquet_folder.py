@@ -41,7 +41,7 @@ def test_a_folder_and_a_pattern_are_the_table_of_their_files(folder, tmp_path, m
         table = read_table(path)
         pd.testing.assert_frame_equal(table.frame, folder)
         assert table.notes == ("read 3 files with 90 rows",)
-    monkeypatch.setattr(parquet_folder, "NUMBERS", 120)
+    monkeypatch.setattr(parquet_folder, "MOST_NUMBERS", 120)
     parts = [read_table(path) for path in (tmp_path / "data", tmp_path / "data" / "?.parquet")]
     pd.testing.assert_frame_equal(parts[0].frame, parts[1].frame)
     assert 20 <= len(parts[0].frame) <= 60

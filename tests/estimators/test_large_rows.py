@@ -14,8 +14,9 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import gatewise as gw
+from gatewise import arrays
+from gatewise.arrays import RowDraw
 from gatewise.estimators import large_rows
-from gatewise.estimators.large_rows import RowDraw
 
 distributed = pytest.importorskip("dask.distributed")
 import dask.array as da
@@ -45,7 +46,7 @@ def same(a, b, tolerance=1e-9):
 
 class TestBlocks:
     def test_a_draw_depends_on_the_number_of_a_row_alone(self, monkeypatch):
-        monkeypatch.setattr(large_rows, "STRETCH", 16)
+        monkeypatch.setattr(arrays, "STRETCH", 16)
         draw = RowDraw(0.3, seed=1)
         cuts = [0, 5, 40, 41, 200]
         parts = [start + draw(start, stop) for start, stop in pairwise(cuts)]
@@ -72,7 +73,7 @@ class TestBlocks:
     def test_of_too_many_rows_a_part_is_used_and_the_same_one_everywhere(self, monkeypatch):
         X, y = data()
         everything = prefit(X, y).fit(X, y)
-        monkeypatch.setattr(large_rows, "NUMBERS", 1000)
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 1000)
         here = prefit(X, y).fit(X, y, sample_weight=np.ones(n))
         there = prefit(X, y).fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
         assert 150 <= len(here.out_of_fold_.y) <= 250  # 1000 / (3 + 2) on average

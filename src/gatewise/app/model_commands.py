@@ -14,7 +14,6 @@ import typer
 
 from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
 from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
-from gatewise.backends import on_scheduler
 from gatewise.progress import shown
 
 app = typer.Typer()
@@ -101,6 +100,7 @@ def fit(
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
     from gatewise.app.models import fitting, model_file, tables, tasks  # noqa: PLC0415
+    from gatewise.backends import on_scheduler  # noqa: PLC0415
 
     place = claim(out, model_file.ENDINGS, [data, pool], force, is_model)
     facts = _claim_json(json_file, [data, pool], force)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from gatewise.estimators.large_rows import NUMBERS, RowDraw
+from gatewise.arrays import MOST_NUMBERS, RowDraw
 
 ENDINGS = (".parquet", ".pq")
 BLOCK = 2**16  # rows that are read together
@@ -42,12 +42,12 @@ def blocks_of_rows(files: list[Path]) -> Iterator[Any]:
 def read_folder(files: list[Path]) -> tuple[Any, tuple[str, ...]]:
     """The rows of all files in one data frame, and notes on them.
 
-    Of more than NUMBERS values a random part of the rows is kept, always the same one.
+    Of more than MOST_NUMBERS values a random part of the rows is kept, always the same one.
     """
     pq = import_module("pyarrow.parquet")
     n = sum(pq.read_metadata(file).num_rows for file in files)
     width = pq.read_metadata(files[0]).num_columns
-    draw = RowDraw(min(1.0, NUMBERS / max(1, n * width)), seed=0)
+    draw = RowDraw(min(1.0, MOST_NUMBERS / max(1, n * width)), seed=0)
     start, parts = 0, []
     for block in blocks_of_rows(files):
         parts.append(block.iloc[draw(start, start + len(block))])
