@@ -53,6 +53,27 @@ def test_the_package_runs_as_a_module():
     assert gatewise.__version__ in done.stdout
 
 
+def test_a_model_file_is_read_without_all_of_scikit_learn(tmp_path):
+    for name in ("none.skops", "t.csv"):
+        (tmp_path / name).write_text("a\n1\n")
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "gatewise",
+        "predict",
+        "none.skops",
+        "t.csv",
+        "--out",
+        "o.csv",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert " skops.io\n" in done.stderr
+    assert "sklearn.neural_network" not in done.stderr
+
+
 INTERRUPTED_IMPORT = """
 import os, signal, sys
 

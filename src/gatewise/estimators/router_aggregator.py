@@ -48,6 +48,9 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Rows for each step, the noise scale, the experts' updates, the number of orders; ``None``: `Blocks()`.
     random_state : int, Generator or None
         Fixes the orders, and with particles their moves.
+    device : str or None
+        Where the sums over a product net are taken: ``None`` for compiled code on the CPU; "cuda" for a GPU, in
+        float32 (`gatewise[nn]`), where a net may have 1e10 candidates; "cpu" for PyTorch on the CPU.
 
     Attributes
     ----------
@@ -56,7 +59,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     online_predictions_ : array (n3,)
         The aggregated one-step-ahead predictions of the aggregation rows, in their order.
     sigma_ : array (S,)
-        The scale of every candidate, or the one that was given.
+        The scale of every candidate, or the one that was given; empty where a device has more than 1e8 of them.
     order_ : array (n,)
         The order of the rows, without those of sample weight 0; with ``blocks_``, the rows in each block, a fit can
         be replayed by hand.
@@ -97,6 +100,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         blocks: Blocks | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.experts = experts
         self.gate = gate
@@ -107,6 +111,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.blocks = blocks
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RouterAggregator":
@@ -123,7 +128,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(blocks, Blocks):
             raise TypeError(f"blocks must be a Blocks or None, not {blocks!r}")
         measure = self._measure()
-        setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None)
+        setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None, self.device)
         rng = as_rng(self.random_state)
         self._router, orders, fits = learn_router(setting, sample, measure, rng)
         self.theta_, self.projection_ = self._router.theta, self._router.projection

@@ -12,6 +12,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from gatewise.arrays import as_rng, as_vector, Floats, LARGEST, refuse_lossy
+from gatewise.backends import DEVICE, on_device
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import plain_numbers, table_columns
@@ -31,6 +32,7 @@ RESERVED = (
     "cost",
     "splitter",
     "verbose",
+    "device",
 )
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
@@ -43,7 +45,7 @@ def all_or_nothing(
 
     An estimator that was fitted before then still answers as it did; an interruption says so in a note. The
     attributes must be replaced by the fit, not changed in place. The progress of the fit is shown as the estimator's
-    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each.
+    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each. Gates are fitted on its ``device``.
     """
 
     @wraps(fit)
@@ -52,6 +54,9 @@ def all_or_nothing(
         before, verbose = dict(attributes), getattr(self, "verbose", 0)
         if verbose not in (0, 1, 2):
             raise ValueError(f"verbose must be 0, 1 or 2, not {verbose!r}")
+        if getattr(self, "device", None) is not None and DEVICE.get() is None:
+            with on_device(self.device):  # type: ignore[attr-defined]
+                return guarded(self, *args, **kwargs)
         try:
             if not verbose and LISTENER.get() is None and RUNNING.get() is None:
                 return fit(self, *args, **kwargs)

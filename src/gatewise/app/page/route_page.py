@@ -125,12 +125,12 @@ def _frontier_plot(router: ScoreRouter) -> str:
         panel.plot(costs, [p.score.value for p in points], color=LINES[0], linewidth=2, label="router")
         x, y = held_out.costs.mean(axis=0), held_out.scores.mean(axis=0)
         panel.scatter(x, y, s=16, color="#333333", zorder=3)
-        for m in np.argsort(-y)[:4]:
+        for rank, m in enumerate(np.argsort(-y)[:4]):
             panel.annotate(
                 short(str(router.models_[m]), 18),
                 (x[m], y[m]),
                 fontsize=8,
-                xytext=(3, -9),
+                xytext=(3, 4 if rank % 2 else -9),  # neighbours on two sides, so that names stay apart
                 textcoords="offset points",
             )
         if min(costs) > 0.0 and x.min() > 0.0:
