@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
@@ -16,7 +16,7 @@ from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
 from gatewise.arrays import as_rng, as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate
+from gatewise.estimators.validation import all_or_nothing, checked_gate, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -120,7 +120,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         A row of sample weight w has the noise scale sigma / sqrt(w), in units in which the mean weight is 1; one of
         weight 0 is left out. Experts get the weights, too, where they take them.
         """
-        checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
+        checked, response = validated(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
         sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
@@ -163,7 +163,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _rows_for(self, X: Any, readout: str) -> Any:
         check_is_fitted(self, "theta_")
         check_readout(readout)
-        checked = validate_data(self, X, reset=False, dtype=np.float64)
+        checked = validated(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
     def _measure(self) -> L2Projection | None:
