@@ -116,6 +116,11 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("gpu_moe", f"forward, {shape}",
                ("rows", {"shape": shape, "skewed": False}, "fused", "forward_tflops"), "TFLOP/s", goal)
       for shape, goal in GPU_GOALS.items()),
+    *(Headline("exact_net", f"1e10 candidates, n = {n}", ("large", {"n": n}, "seconds"), SECONDS, 10.0, "less")
+      for n in (333, 666)),
+    Headline("gpu_fits", "linear gates, 100,000 rows of 32 forecasts, against 16 cores",
+             ("linear", {"n": 100_000}, "seconds_compiled"), FASTER, None, "more",
+             ("linear", {"n": 100_000}, "seconds_cuda")),
     *(Headline("gpu_tokens", f"reading the weights once, T = {tokens}, {shape}",
                ("rows", {"shape": shape, "tokens": tokens}, "over_floor"), TIME, 1.67, "less")
       for shape in ("olmoe", "qwen3_30b", "mixtral", "deepseek_moe") for tokens in (1, 8, 64, 256)),

@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -120,10 +121,26 @@ def start(tests, tree, log, cache=None, seconds=0):
 
 
 def fingerprint(mutant):
-    """A number for all that decides about a mutant but the rest of the package."""
-    parts = [mutant.line, mutant.becomes, *mutant.tests, (ROOT / mutant.file).read_text()]
-    parts += [(ROOT / test.split("::")[0]).read_text() for test in mutant.tests]
+    """A number for the file of a mutant and the text of its tests, which decide about it beside the rest."""
+    parts = [
+        mutant.line,
+        mutant.becomes,
+        *mutant.tests,
+        (ROOT / mutant.file).read_text(),
+        *map(text_of, mutant.tests),
+    ]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def text_of(test):
+    """The text of a test function, or of a whole file."""
+    path, *names = test.split("::")
+    text = (ROOT / path).read_text()
+    if not names:
+        return text
+    name = re.escape(names[-1].partition("[")[0])
+    found = re.search(rf"^( *)(?:def|class) {name}\b.*?(?=^\1(?:def|class|@)|^\S|\Z)", text, re.DOTALL | re.MULTILINE)
+    return found[0] if found else text
 
 
 def place(mutant, slot):

@@ -84,16 +84,17 @@ def competitors() -> list[Competitor]:
 class Brought:
     """The router's mean squared error over that of the ablation: below one where the part helps.
 
-    ``ratio`` is the geometric mean over data sets, ``low`` and ``high`` its ends by two standard errors; ``helps``
-    and ``hurts`` count the data sets whose errors differ by more than 0.2 %, ``best`` and ``worst`` name the ends.
+    ``ratio`` is the geometric mean over data sets, ``low`` and ``high`` are its ends by two standard errors, if there
+    are several; ``helps`` and ``hurts`` count the data sets whose errors differ by more than 0.2 %, ``best`` and
+    ``worst`` name the ends.
     """
 
     part: str
     rows: str
     data_sets: int
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     helps: int
     hurts: int
     best: tuple[str, float]
@@ -107,7 +108,8 @@ def brought(part: str, rows: str, data: Sequence[str], full: Floats, less: Float
     1
     """
     logs = np.log(full / less)
-    mean, error = float(logs.mean()), float(logs.std(ddof=1) / np.sqrt(len(logs))) if len(logs) > 1 else np.inf
+    mean, several = float(logs.mean()), len(logs) > 1
+    error = float(logs.std(ddof=1) / np.sqrt(len(logs))) if several else 0.0
     first, last = int(logs.argmin()), int(logs.argmax())
     ends = [float(np.exp(mean + times * error)) for times in (-2.0, 2.0)]
     return Brought(
@@ -115,8 +117,8 @@ def brought(part: str, rows: str, data: Sequence[str], full: Floats, less: Float
         rows=rows,
         data_sets=len(logs),
         ratio=float(np.exp(mean)),
-        low=ends[0],
-        high=ends[1],
+        low=ends[0] if several else None,
+        high=ends[1] if several else None,
         helps=int((logs < -0.002).sum()),
         hurts=int((logs > 0.002).sum()),
         best=(data[first], float(np.exp(logs[first]))),
@@ -153,7 +155,7 @@ def shown(rows: Sequence[Brought]) -> Table:
         table.add_row(
             f"{one.part}, {one.rows}",
             str(one.data_sets),
-            f"{one.ratio:.4f} ({one.low:.4f} to {one.high:.4f})",
+            f"{one.ratio:.4f}" + ("" if one.low is None else f" ({one.low:.4f} to {one.high:.4f})"),
             str(one.helps),
             str(one.hurts),
             f"{one.best[1]:.3f} {one.best[0]}",

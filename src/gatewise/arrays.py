@@ -4,7 +4,7 @@ Each error names the argument, what it was and what it must be.
 """
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, get_args, Literal, TypeAlias, TypeVar
 
@@ -22,6 +22,8 @@ MOST_COLUMNS = 10_000
 LARGEST = 1e150  # of a number whose square must be finite
 TINY = float(np.finfo(np.float64).tiny)
 BLOCK_NUMBERS = 2**21  # numbers that a computation in blocks holds at a time: 16 MiB
+MOST_NUMBERS = 2**27  # of a table that is held in memory, at most: 1 GiB; of more rows a part is drawn
+STRETCH = 2**16  # rows that are drawn together
 
 
 def refuse_lossy(values: Any, name: str) -> None:
@@ -250,3 +252,26 @@ class FieldsOnly:
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class RowDraw:
+    """Each of n rows is kept with the probability ``fraction``, whatever blocks they come in."""
+
+    fraction: float
+    seed: int
+
+    def __call__(self, start: int, stop: int) -> Indices:
+        """The places, counted from start, of those of the rows start to stop that are kept.
+
+        >>> draw = RowDraw(0.5, seed=0)
+        >>> whole = draw(0, 100)
+        >>> bool((np.concatenate([draw(0, 30), 30 + draw(30, 100)]) == whole).all())
+        True
+        """
+        if self.fraction >= 1.0:
+            return np.arange(stop - start)
+        first, last = start // STRETCH, -(-stop // STRETCH)
+        draws = [np.random.default_rng([self.seed, k]).random(STRETCH) for k in range(first, last)]
+        kept = np.concatenate(draws)[start - first * STRETCH : stop - first * STRETCH] < self.fraction
+        return np.flatnonzero(kept)

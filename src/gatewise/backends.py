@@ -4,10 +4,14 @@ A backend is one function: it takes the work and the tasks, and yields (position
 task runs in one thread, so neither backend nor order changes a bit of a result.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
+import numpy as np
 from joblib import delayed, Parallel, parallel_config
 from threadpoolctl import ThreadpoolController
 
@@ -17,6 +21,9 @@ Work: TypeAlias = Callable[..., Any]
 Tasks: TypeAlias = Sequence[tuple[Any, ...]]
 Backend: TypeAlias = Callable[[Work, Tasks], Iterator[tuple[int, Any]]]
 SECONDS_TO_ANSWER = 10
+SMALL = 2**19  # forecasts: fits to a table of fewer take longer to start on a GPU than to do on a CPU
+LARGE = 1000  # bytes: a value of more is sent to the workers of a cluster once, and not with every task
+DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # where gates are fitted; see `on_device`
 
 
 def in_turn(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
@@ -42,21 +49,171 @@ def dask_cluster(address: str) -> Backend:
     """The workers of a running dask cluster; they need Gatewise installed, at the same version."""
 
     def on_cluster(work: Work, tasks: Tasks) -> Iterator[tuple[int, Any]]:
-        try:
-            from dask import distributed  # noqa: PLC0415 - an extra
-        except ModuleNotFoundError as error:
-            raise ValueError("the dask backend needs: pip install 'gatewise[dask]'") from error
-        kit: Any = distributed  # it has no types
-        try:
-            client = kit.Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"no dask scheduler answers at {address!r}; start one, or name its address") from error
-        with client:
+        with _client(address, set_as_default=False) as client:
             futures = client.map(_numbered, range(len(tasks)), [work] * len(tasks), tasks, pure=False)
-            for _, numbered in kit.as_completed(futures, loop=client.loop, with_results=True):
+            completed = import_module("distributed").as_completed
+            for _, numbered in completed(futures, loop=client.loop, with_results=True):
                 yield numbered
 
     return on_cluster
+
+
+@contextmanager
+def on_device(device: str | None) -> Iterator[None]:
+    """Within it, gates are fitted on a device that PyTorch knows; None: by compiled code."""
+    if device is not None:
+        _neural("gatewise.nn.devices").as_device(device)
+    token = DEVICE.set(device)
+    try:
+        yield
+    finally:
+        DEVICE.reset(token)
+
+
+def device_paths(requests: Any, F: Any, loss: Any, samples: Any, device: str) -> Any:
+    """Paths of gates, as `gatewise.solvers.softmax_path.sample_paths` gives them, fitted on a device.
+
+    None where the table F (n, M) is so small that compiled code is faster than a GPU.
+    """
+    if device.startswith("cuda") and F.size < SMALL:
+        return None
+    return _neural("gatewise.nn.device_paths").device_paths(requests, F, loss, samples, device)
+
+
+def device_net(candidates: Any, device: str) -> Any:
+    """The candidates of a product net on a device that PyTorch knows (`gatewise.nn.exact`)."""
+    return _neural("gatewise.nn.exact.device_net").DeviceNet(candidates, device)
+
+
+def _neural(module: str) -> Any:
+    """A module of the neural room, which is above all that may be asked to run on a device."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise ValueError("device needs PyTorch: pip install 'gatewise[nn]', or leave device=None") from error
+
+
+def sent_once(client: Any, values: Sequence[Any]) -> Any:
+    """Context for joblib on a dask cluster: the large ones of the values are sent once, to every worker.
+
+    Tasks then refer to them. When a worker is lost others may still have them; else joblib raises a CancelledError.
+    """
+    sizeof = import_module("dask.sizeof").sizeof
+    large = {id(value): value for value in values if sizeof(value) > LARGE}
+    return parallel_config("dask", client=client, scatter=list(large.values()))
+
+
+@contextmanager
+def on_scheduler(address: str) -> Iterator[None]:
+    """Within it the fits of experts run on the workers of a dask cluster, and so does what dask computes."""
+    with _client(address, set_as_default=True) as client, parallel_config("dask", client=client):
+        yield
+
+
+def _client(address: str, set_as_default: bool) -> Any:
+    try:
+        kit = import_module("dask.distributed")
+    except ModuleNotFoundError as error:
+        raise ValueError("the dask backend needs: pip install 'gatewise[dask]'") from error
+    try:
+        return kit.Client(address, timeout=SECONDS_TO_ANSWER, set_as_default=set_as_default)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no dask scheduler answers at {address!r}; start one, or name its address") from error
+
+
+def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callable[[int, int], Any]]) -> list[Any]:
+    """Some rows of a dask array or data frame X, and of ``others`` at the same rows, in memory, block by block.
+
+    ``draw(n, d)`` gives, for n rows of d columns, the function (start, stop) -> places within the rows start to stop
+    of those that are wanted. The others, by name, are dask collections divided as X is, or in memory, or None.
+    """
+    kit, lazy = import_module("dask"), {k: v for k, v in others.items() if hasattr(v, "__dask_graph__")}
+    if hasattr(X, "columns"):
+        columns = list(X.columns)
+        blocks = list(X.assign(**{f"gatewise {name}": values for name, values in lazy.items()}).to_delayed())
+    else:
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, not {X.ndim}")
+        columns = list(range(X.shape[1]))
+        parts = {"X": _row_blocks(X)} | {name: _row_blocks(values) for name, values in lazy.items()}
+        for name, own in parts.items():
+            if len(own) != len(parts["X"]):
+                raise ValueError(f"{name} must be divided into {len(parts['X'])} blocks, as X is; rechunk it")
+        blocks = [list(block) for block in zip(*parts.values(), strict=True)]
+    lengths = kit.compute(*(kit.delayed(_length)(block) for block in blocks))
+    starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
+    chosen = draw(starts[-1], len(columns))
+    taken = kit.compute(
+        *(kit.delayed(_taken)(*one, chosen) for one in zip(blocks, starts[:-1], starts[1:], strict=True))
+    )
+    return _together(taken, columns, others, list(lazy), chosen, starts[-1])
+
+
+def _together(
+    taken: Sequence[Any],
+    columns: list[Any],
+    others: Mapping[str, Any],
+    lazy: list[str],
+    chosen: Callable[[int, int], Any],
+    n: int,
+) -> list[Any]:
+    """The taken blocks in one piece: the rows of X, then those of the others in their order."""
+    if isinstance(taken[0], list):
+        first, *rest = (np.concatenate(parts) for parts in zip(*taken, strict=True))
+    else:
+        whole = import_module("pandas").concat(taken)
+        first, rest = whole[columns], [whole[f"gatewise {name}"].to_numpy() for name in lazy]
+    found: dict[str, Any] = dict(zip(lazy, rest, strict=True))
+    for name, values in others.items():
+        if name not in found:
+            if values is not None and len(values) != n:
+                raise ValueError(f"{name} has {len(values)} rows, but X has {n}")
+            found[name] = None if values is None else np.asarray(values)[chosen(0, n)]
+    return [first, *(found[name] for name in others)]
+
+
+def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options: Mapping[str, Any]) -> Any:
+    """``model.method(X, **options)`` as a dask array with the blocks of X, which is a dask array or data frame.
+
+    The answers are of type ``kind`` and have shape (n,), or (n, columns) where columns is not 0. The model travels to
+    each worker once.
+    """
+    kit, arrays = import_module("dask"), import_module("dask.array")
+    blocks = _row_blocks(X)  # reading fewer columns may join partitions
+    known = list(X.chunks[0]) if hasattr(X, "chunks") else [float("nan")] * len(blocks)
+    there = kit.delayed(model, pure=False, traverse=False)
+    parts = [
+        arrays.from_delayed(
+            kit.delayed(_asked)(there, method, block, dict(options)),
+            (length, columns) if columns else (length,),
+            kind,
+        )
+        for block, length in zip(blocks, known, strict=True)
+    ]
+    return arrays.concatenate(parts)
+
+
+def _asked(model: Any, method: str, X: Any, options: Mapping[str, Any]) -> Any:
+    answer = getattr(model, method)(X, **options)
+    return np.stack(answer, axis=1) if isinstance(answer, tuple) else answer
+
+
+def _length(block: Any) -> int:
+    sizes = {len(part) for part in block} if isinstance(block, list) else {len(block)}
+    if len(sizes) > 1:
+        raise ValueError(f"blocks of X and of the other columns have {sorted(sizes)} rows; divide them alike")
+    return sizes.pop()
+
+
+def _taken(block: Any, start: int, stop: int, chosen: Callable[[int, int], Any]) -> Any:
+    rows = chosen(start, stop)
+    return [np.asarray(part)[rows] for part in block] if isinstance(block, list) else block.iloc[rows]
+
+
+def _row_blocks(values: Any) -> list[Any]:
+    """The blocks of rows of a dask collection, as delayed objects."""
+    whole = values.rechunk({1: -1}) if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk") else values
+    return list(np.ravel(whole.to_delayed()))
 
 
 def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:

@@ -31,6 +31,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gatewise as gw
 from gatewise.experts import ColumnExpert
 from gatewise.gates import FeatureGate, GATES, ScoreGate
+from gatewise.router.fitted_router import disagreement, PredictionScale
 
 QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0), learners=())
 UNTESTED = replace(QUICK, test=False)
@@ -168,6 +169,9 @@ class TestFinding:
         model = gw.MoERegressor(PAIR, random_state=0, settings=QUICK).fit(X[:250], y[:250])
         mean, sd = model.predict(X[250:], return_std=True)
         assert 0.8 < np.mean(np.abs(y[250:] - mean) <= 1.645 * sd) < 0.97
+        held = model.out_of_fold_
+        apart = disagreement(held.weights, held.F)
+        assert vars(model._scale) == vars(PredictionScale.fit(held.y - held.forecasts, apart, np.ones(250)))
 
     def test_one_expert_is_itself_up_to_a_correction(self, halves):
         X, y, _ = halves

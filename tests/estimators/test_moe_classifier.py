@@ -154,6 +154,10 @@ class TestProbabilities:
         np.testing.assert_allclose(held.probabilities.sum(axis=1), 1.0)
         observed = held.probabilities[np.arange(len(held.rows)), held.outcome]
         assert np.isclose(-np.log(observed).mean(), model.history_[0].error)
+        columns, stack = held.experts.transpose(0, 2, 1), held.stack
+        folds = np.array_split(np.arange(len(stack)), 5)  # the stack of a fold was fitted to the others
+        weights = [np.linalg.lstsq(columns[one].reshape(-1, 4), stack[one].ravel())[0] for one in folds]
+        assert np.ptp(weights, axis=0).max() > 1e-3
 
     def test_relabelling_classes_relabels_columns(self, halves):
         X, y, _ = halves

@@ -34,6 +34,8 @@ def test_accumulated_weight_takes_no_expert_too_many():
     mass = np.where(active, WEIGHTS, 0.0)
     assert (mass.sum(axis=1) >= 0.8 - 1e-9).all()
     assert (mass.sum(axis=1) - np.where(active, WEIGHTS, np.inf).min(axis=1) < 0.8).all()
+    exact = AccumulatedWeight(0.5).active(np.array([[0.5, 0.25, 0.25], [0.25, 0.25, 0.5]]), None)
+    assert exact.sum(axis=1).tolist() == [1, 1]
 
 
 def test_margin_against_the_definition():

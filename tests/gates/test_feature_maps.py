@@ -1,10 +1,12 @@
 """What the scores of every gate family multiply in a learned router."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from gatewise.gates import ForecastGate
-from gatewise.gates.feature_maps import ForecastFeatures
+from gatewise.gates.feature_maps import ForecastFeatures, StandardFeatures
 from gatewise.gates.inputs import GateInputs
 from tests.families import GATES
 
@@ -26,6 +28,16 @@ def test_scores_have_about_the_spread_of_their_coefficients(gate, sample):
     features = gate.feature_map.fit(gate, inputs, F, 0).features(inputs, F)
     theta = np.random.default_rng(0).normal(size=(features.shape[1], 2000))
     assert 0.4 < (features @ theta).std() < 2.0
+
+
+def test_units_of_features_of_ones_own_do_not_matter(sample):
+    inputs, F, _ = sample
+
+    def standardised(units):
+        gate = SimpleNamespace(features=lambda Z: Z * units)
+        return StandardFeatures.fit(gate, inputs, F, 0).features(inputs, F)
+
+    np.testing.assert_allclose(standardised([1000.0, 0.01]), standardised([1.0, 1.0]))
 
 
 def test_a_forecast_gate_says_what_it_needs(sample):

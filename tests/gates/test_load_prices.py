@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import softmax
 
 import gatewise as gw
-from gatewise.gates.load_prices import balanced_thetas, load_prices, top1_prices
+from gatewise.gates.load_prices import _polished, balanced_thetas, load_prices, top1_prices
 
 rng = np.random.default_rng(0)
 SCORES = rng.normal(loc=[2.0, 0.0, 0.0], size=(300, 3))
@@ -30,6 +30,15 @@ def test_hard_prices_are_the_best_assignment_with_that_load():
     best = SCORES[rows, seats[columns]].sum()
     assert SCORES[np.arange(300), leader].sum() >= best - 0.1
     assert (seats[columns] == leader[rows]).mean() > 0.98
+
+
+def test_prices_that_are_a_little_off_are_put_right():
+    off = top1_prices(SCORES, LOAD) + np.array([0.2, -0.2, 0.0])
+    before, after = (
+        np.abs(np.bincount((SCORES + b).argmax(axis=1), minlength=3) / 300 - LOAD).max()
+        for b in (off, _polished(SCORES[None], LOAD, off[None])[0])
+    )
+    assert after <= 2 / 300 < before
 
 
 @pytest.mark.parametrize("k", [None, 1])

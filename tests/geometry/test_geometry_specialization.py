@@ -182,6 +182,14 @@ def test_the_permutation_p_value_equals_scipys_on_all_splits():
     assert found == pytest.approx(exact.pvalue, abs=0.01)
 
 
+def test_the_given_order_counts_as_a_permutation():
+    values, chosen = (
+        np.arange(40.0)[:, None],
+        np.arange(40)[:, None] >= 30,
+    )  # no other choice is as large
+    assert permutation_p_values(values, chosen, 99, np.random.default_rng(0))[0] == pytest.approx(0.01)
+
+
 def test_the_one_sided_p_value_is_students():
     values = np.random.default_rng(3).normal(0.3, size=12)
     assert positive_p_value(values) == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)

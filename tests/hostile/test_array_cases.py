@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
+pd = pytest.importorskip("pandas")
+
 import gatewise as gw
 from gatewise import geometry, stats
 from gatewise.aggregation import engine, net_least_squares
@@ -246,6 +248,23 @@ def estimator_cases():
     ):
         yield Case("MoERegressor", name, lambda p=parameters: fit(**p), (words,))
     gate = gw.LinearGate(2)
+    for model in (
+        gw.MoERegressor([line, line]),
+        gw.MoEClassifier([LogisticRegression()] * 2),
+        gw.GateSelector([("a", line), ("b", line)]),
+        gw.RouterAggregator(sines(), gate, gate.net([0.0, 1.0], d=2)),
+        gw.GateRegressor(sines(), gate),
+        gw.SharedRoutedRegressor(),
+    ):
+        for what, (bad, response) in {
+            "X": (rows + 1j, y),
+            "X in lists": ((rows + 1j).tolist(), y),
+            "X in a frame": (pd.DataFrame(rows + 1j), y),
+            "y": (rows, y + 1j),
+        }.items():
+            name = f"complex {what} for {type(model).__name__}"
+            words = (f"{what[0]} must hold real numbers",)
+            yield Case("estimators", name, lambda m=model, b=bad, r=response: m.fit(b, r), words)
     for name, call, words in (
         ("RouterAggregator gate=None", lambda: gw.RouterAggregator([line, line], None, None).fit(rows, y), "gate"),
         ("RouterAggregator random_state='a'", lambda: router(gate, random_state="a").fit(rows, y), "random_state"),

@@ -44,6 +44,20 @@ def test_equal_experts_leave_top_k_in_place():
         choose_activation(weights, F, F[:, 0], X, budget=5.0)
 
 
+def test_rules_are_compared_on_the_half_that_no_tree_was_fitted_to():
+    X, F, weights, y = one_here_three_there(80)
+    order = np.random.default_rng(3).permutation(80)
+    first, second = order[:40], order[40:]
+    gains = []
+    for rows in (second[:0], first, second):
+        other = y.copy()
+        other[rows] += 5.0
+        found = choose_activation(weights, F, other, X, budget=2.0, seed=3).gains
+        gains.append(np.array([found["accumulated weight"], found["margin"]]))  # these two are fitted to no response
+    np.testing.assert_array_equal(gains[0], gains[1])
+    assert (gains[0] != gains[2]).all()
+
+
 def test_errors_by_count_against_the_definition():
     _, F, weights, y = one_here_three_there(30)
     errors = fixed_count_errors(weights, F, y)
@@ -64,6 +78,16 @@ def test_the_mesh_and_the_pool_with_the_least_held_out_error_are_taken():
     np.testing.assert_allclose(chosen.model.predict(X), again.predict(X))
     with pytest.raises(ValueError, match="meshes must hold one"):
         choose_kernel_gate(X, y, [experts], [0.001], n_splits=1)
+
+
+def test_experts_and_gates_have_not_seen_the_rows_that_choose_a_mesh():
+    """A shift of the responses there by c changes their mean squared error by c^2 and a multiple of c."""
+    X = rng.uniform(-1.0, 1.0, size=(100, 1))
+    y, order = np.sin(5.0 * X[:, 0]), np.arange(100)
+    errors = [
+        KernelGrid(X, y + c * (order >= 80), [3], [0.5], 0.75).held_out(order, 0)[0, 0] for c in (0.0, 1.0, 2.0)
+    ]
+    assert errors[2] - 2.0 * errors[1] + errors[0] == pytest.approx(2.0)
 
 
 def test_local_lines_are_least_squares_on_their_clusters():

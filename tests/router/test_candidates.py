@@ -98,6 +98,10 @@ def test_far_from_the_data_a_gate_is_the_stack_up_to_the_floor(fitted, sample):
             np.testing.assert_allclose(weights, np.tile(mixed_with_mean(fitted.stack), (300, 1)))
 
 
+def test_one_part_in_twenty_of_the_reference_is_the_mean():
+    np.testing.assert_allclose(mixed_with_mean(np.array([1.0, 0.0, 0.0, 0.0])), [0.9625, 0.0125, 0.0125, 0.0125])
+
+
 def test_a_corrected_stack_is_at_least_as_good_on_its_rows(fitted, sample):
     _, _, y = sample
     errors = ((y[:, None] - fitted.forecasts(rows(sample))) ** 2).mean(axis=0)

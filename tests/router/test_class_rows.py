@@ -8,7 +8,7 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_scores import calibration_error, ClassScores, reliability
-from gatewise.solvers.log_linear_pool import log_linear_pool, pool_log_probabilities
+from gatewise.solvers.log_linear_pool import _objective, log_linear_pool, pool_log_probabilities
 
 
 def rows_of(rng, n, M, C):
@@ -58,6 +58,9 @@ class TestPool:
         found = log_linear_pool(logs, rows.outcome, weight, start, 0.5)
         slow = minimize(objective, np.append(start, np.zeros(3)), tol=1e-10).x
         np.testing.assert_allclose(found, slow, atol=1e-4)
+        center = np.append(start, np.zeros(3))
+        own = _objective(logs, rows.outcome, weight, found, center, 0.5)  # what a step must lower
+        assert own == pytest.approx(objective(found))
 
     def test_an_exponent_of_one_is_the_expert(self):
         rows = rows_of(np.random.default_rng(3), 10, 1, 4)

@@ -46,6 +46,15 @@ def test_the_better_candidate_takes_the_weight():
     assert state.n_seen == 1000
 
 
+def test_one_estimate_moves_a_weight_by_a_factor_of_e_at_most():
+    values = np.zeros((1, 50))
+    values[0, 0] = 1000.0
+    state = update_weights(begin(np.full(50, 0.02), 0), values)
+    assert (
+        0.5 < state.log_weights[0] - state.log_weights[1] < 1.0 + 0.05
+    )  # the deviation from the mean, not from zero
+
+
 def test_one_huge_estimate_does_not_decide():
     state = update_weights(begin(np.array([0.5, 0.5]), 0), np.array([[1000.0, 0.0]]))
     assert 0.5 < np.exp(state.log_weights[0]) < 0.95

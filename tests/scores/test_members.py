@@ -13,6 +13,7 @@ from gatewise.scores.prepared_folds import PreparedFolds
 from gatewise.scores.queries import QueryReader
 from gatewise.scores.ridge_members import fit_linear, fit_observed_ridge, fit_ridge, fit_score_ridge, spectrum
 from gatewise.scores.score_list import fit_members, held_out_forecasts, quick_plans, stack_weights
+from gatewise.scores.tried_scores import pseudo_scores
 from tests.scores.designs import folds_of, small_table
 
 
@@ -151,6 +152,17 @@ def test_a_ridge_on_what_was_tried_needs_no_other_rows(rows):
     found = fit_observed_ridge(queries.plain, scores)(queries.plain)
     scores[100:, 1] += 1.0  # another model's scores do not matter
     np.testing.assert_allclose(fit_observed_ridge(queries.plain, scores)(queries.plain)[:, 0], found[:, 0])
+
+
+def test_gaps_are_filled_by_forecasts_that_have_not_seen_the_row():
+    """With a chance of one half a pseudo-score is twice the score less the forecast: that gives the forecast back."""
+    rng = np.random.default_rng(0)
+    features, scores, folds = rng.normal(size=(60, 5)), rng.normal(size=(60, 2)), folds_of(60)
+    other = scores.copy()
+    other[folds[0]] += 3.0 * features[folds[0], :1]
+    forecasts = [2.0 * one - pseudo_scores(features, one, np.full((60, 2), 0.5), folds) for one in (scores, other)]
+    np.testing.assert_allclose(forecasts[0][folds[0]], forecasts[1][folds[0]], atol=1e-12)
+    assert np.abs(forecasts[0] - forecasts[1])[folds[1]].max() > 1e-3
 
 
 def test_the_stack_is_convex_and_the_number_of_threads_does_not_matter(rows):

@@ -86,6 +86,8 @@ def test_regionwise_bounds():
     dense = theory.dense_cost(8, 2, 500)
     assert theory.dense_regional_risk([0.1, 0.2], 8, 2, 500) == pytest.approx(0.3 + dense + 2 / log(8))
     assert theory.top1_risk_floor(0.04, 4, 1.0) == 0.0
+    remote = theory.soft_assignment_error(2, 100, 1e-15, 1.0, box=4.0)  # no row is near a border
+    assert remote == pytest.approx(2 * 100**-1.0)
     with pytest.raises(ValueError, match="advantages must have one entry per region, 2, not 1"):
         theory.top1_barrier([0.1, 0.2], [0.3])
     with pytest.raises(ValueError, match="box must be above 2"):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.aggregation import blockwise
+from gatewise.aggregation.device_candidates import DeviceCandidates
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import as_floats, Booleans, Floats, Integers
@@ -159,6 +160,8 @@ def project_l2(
         raise ValueError(f"quadrature must hold {n} finite weights, none negative; got shape {area.shape}")
     root = np.sqrt(area * n)  # the residual is linear in (y, F), so a weight on a row scales them
     _check_rows(candidates, features, target, F, "target")
+    if isinstance(candidates, DeviceCandidates):
+        return Projection(*candidates.nearest(features, root * target, root[:, None] * F, allowed))
     tables = _tables(candidates, features, root * target, root[:, None] * F)
     if allowed is None and not isinstance(tables, BlockTables):
         return Projection(*compiled.least_square(tables, n_threads))
@@ -177,6 +180,8 @@ def _mean_square(tables: Tables | BlockTables, size: int, n_threads: int) -> Flo
 
 def aggregated_gate(candidates: Candidates, features: Floats, weights: Floats, n_threads: int = 1) -> Floats:
     """sum_s weights[s] g(x_q; theta_s) at Q rows, (Q, M)."""
+    if isinstance(candidates, DeviceCandidates):
+        return candidates.gate_mean(features, weights)
     n, n_experts = len(features), candidates.n_experts
     shares = np.ascontiguousarray(weights, dtype=np.float64)
     if shares.shape != (candidates.size,):
@@ -193,6 +198,8 @@ def mean_squared_gap(candidates: Candidates, features: Floats, target: Floats, F
 
     Candidates that together have less than a billionth of the weight are left out.
     """
+    if isinstance(candidates, DeviceCandidates):
+        return candidates.squared_gap(features, target, F, weights)
     tables = _tables(candidates, features, target, F)
     order = np.argsort(weights)[::-1]
     reached = np.cumsum(weights[order])

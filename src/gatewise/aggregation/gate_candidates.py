@@ -78,7 +78,9 @@ class ProductCandidates:
         scores = factor_scores(features, factors, keep=k < self.n_experts)
         _check_scores(scores.last)
         _check_scores(scores.prefix)
-        return product_tables(scores, None if self.log_phi is None else partial(_relative, self.log_phi), y, F, k)
+        return product_tables(
+            scores, None if self.log_phi is None else partial(relative_log_phi, self.log_phi), y, F, k
+        )
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def _transformed(theta: Floats, features: Floats, k: int, log_phi: LogPhi) -> Fl
     scores = _scores(theta, features)
     flat = scores.reshape(-1, scores.shape[2])
     out = np.empty_like(flat)
-    kernels.softmax_rows(_relative(log_phi, flat), flat, k, out)
+    kernels.softmax_rows(relative_log_phi(log_phi, flat), flat, k, out)
     return out.reshape(scores.shape)
 
 
@@ -213,7 +215,7 @@ def _check_scores(scores: Floats | np.float64) -> None:
         raise ValueError("the scores overflow: features and theta are too large together; rescale the features")
 
 
-def _relative(log_phi: LogPhi | None, scores: Floats) -> Floats:
+def relative_log_phi(log_phi: LogPhi | None, scores: Floats) -> Floats:
     """log phi(score) - log phi(0): the reference's value becomes 0 without changing a gate."""
     if log_phi is None:
         return scores

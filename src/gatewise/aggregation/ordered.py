@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from gatewise.aggregation.blocks import BlockCounts, Blocks
+from gatewise.aggregation.device_candidates import DeviceCandidates, DeviceScale, on_device
 from gatewise.aggregation.engine import aggregate, aggregated_gate, calibrate, NetRun, weight_path
 from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
@@ -61,6 +62,12 @@ class AggregationSetting(NamedTuple):
     pools: GatedExperts
     static: Floats | None
     n_threads: int
+    device: str | None = None
+
+    def candidates(self, net: Net) -> Candidates:
+        """The candidates of a net under the gate, on the device where one is named."""
+        found = gate_candidates(self.gate, net)
+        return found if self.device is None else on_device(found, self.device)
 
     @property
     def updates(self) -> Updates:
@@ -161,11 +168,12 @@ def prior_gate(setting: AggregationSetting, rows: Floats) -> Floats:
     """The gate before any observation, (n, M): the mean over a net, equal weights with particles."""
     if len(rows) == 0 or isinstance(setting.net, Particles):
         return np.full((len(rows), setting.gate.n_experts), 1.0 / setting.gate.n_experts)
-    net, prior = setting.net, log_prior(setting.net)
+    net, candidates, features = setting.net, setting.candidates(setting.net), setting.gate.features(rows)
+    prior = log_prior(net)
+    if isinstance(candidates, DeviceCandidates):
+        return candidates.gate_mean(features, candidates.uniform(net.allowed()))
     weights = np.full(net.size, 1.0 / net.size) if prior is None else np.exp(prior)
-    return aggregated_gate(
-        gate_candidates(setting.gate, net), setting.gate.features(rows), weights, setting.n_threads
-    )
+    return aggregated_gate(candidates, features, weights, setting.n_threads)
 
 
 def net_scales(setting: AggregationSetting, candidates: Candidates, calibration: BlockRows) -> Floats:
@@ -180,7 +188,9 @@ def _over_net(
     setting: AggregationSetting, net: Net, calibration: BlockRows, aggregation: BlockRows, pools: GatedExperts
 ) -> OrderFit:
     """Calibrate and aggregate every candidate of a net: steps (d) and (e)."""
-    candidates = gate_candidates(setting.gate, net)
+    candidates = setting.candidates(net)
+    if isinstance(candidates, DeviceCandidates):
+        return _over_device_net(setting, net, candidates, calibration, aggregation, pools)
     sigma, prior = net_scales(setting, candidates, calibration), log_prior(net)
     features, y, F = aggregation.features, aggregation.y, aggregation.F
     result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, None, setting.n_threads)
@@ -213,6 +223,50 @@ def net_fit(
         leading_theta=net.theta(leading),
         leading_path=along.T,
         effective=effective_size(result.log_weights),
+        acceptance=np.empty(0),
+        ess=np.empty(0),
+        thinning=Thinning(),
+    )
+
+
+def _over_device_net(
+    setting: AggregationSetting,
+    net: Net,
+    candidates: DeviceCandidates,
+    calibration: BlockRows,
+    aggregation: BlockRows,
+    pools: GatedExperts,
+) -> OrderFit:
+    """Steps (d) and (e) on a device; only the leading candidates are followed over time here."""
+    given = setting.blocks.sigma
+    scale = DeviceScale(given, None, (0.0, 0.0))
+    if given is None:
+        scale = DeviceScale(None, calibration, setting.blocks.scale_bounds(calibration.y))
+    allowed = net.allowed()
+    run = candidates.run(aggregation, scale, setting.noise, allowed)
+    leading, theta = run.leading, net.theta(run.leading)
+    n_allowed = net.size if allowed is None else int(allowed.sum())
+    along = weight_path(
+        gate_candidates(setting.gate, ListNet(theta)),
+        aggregation.features,
+        aggregation.y,
+        aggregation.F,
+        candidates.scales_at(leading, scale),
+        run.log_z,
+        np.arange(len(leading)),
+        setting.noise,
+        np.full(len(leading), -np.log(n_allowed)),
+    )
+    return OrderFit(
+        pieces=[Piece(1.0, candidates, run.mean_weights, pools)],
+        average=pools,
+        online=run.predictions,
+        F=np.empty(0),
+        sigma=run.sigma,
+        leading=leading,
+        leading_theta=theta,
+        leading_path=along.T,
+        effective=run.effective,
         acceptance=np.empty(0),
         ess=np.empty(0),
         thinning=Thinning(),
@@ -324,7 +378,7 @@ def merge(fits: list[OrderFit], fixed_pool: bool) -> tuple[list[Piece], GatedExp
     if len(fits) == 1:
         return pieces, fits[0].average
     if fixed_pool and len(pieces) == len(fits):
-        weights = np.sum([share * piece.weights for piece in pieces], axis=0)
+        weights: Any = sum(share * piece.weights for piece in pieces)
         return [Piece(1.0, pieces[0].candidates, weights, pieces[0].pools)], fits[0].average
     scaled = [replace(piece, share=share * piece.share) for piece in pieces]
     if fixed_pool:

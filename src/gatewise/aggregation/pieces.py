@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gatewise.aggregation.device_candidates import DeviceCandidates
 from gatewise.aggregation.engine import aggregated_gate
 from gatewise.aggregation.gate_candidates import Candidates
 from gatewise.arrays import as_rows, Floats
@@ -96,5 +97,14 @@ def aggregated_prediction(pieces: Sequence[Piece], gate: Gate, X: Any, n_threads
             continue
         shared, F = members[0].pools.predictions(X)
         share = sum(piece.share for piece in members)
-        total += share * shared + (aggregated_weights(members, gate, X, n_threads) * F).sum(axis=1)
+        total += share * shared + _mixed(members, gate, X, F, n_threads)
     return total
+
+
+def _mixed(pieces: Sequence[Piece], gate: Gate, X: Any, F: Floats, n_threads: int) -> Floats:
+    """The gate-weighted experts F (n, M), (n,); on a device without the gate, which takes two passes, not one."""
+    there = [(piece, piece.candidates) for piece in pieces if isinstance(piece.candidates, DeviceCandidates)]
+    if not there:
+        return np.asarray((aggregated_weights(pieces, gate, X, n_threads) * F).sum(axis=1))
+    features = gate.features(as_rows(X))
+    return np.asarray(sum(piece.share * net.mixture(features, F, piece.weights) for piece, net in there))

@@ -6,7 +6,7 @@ import numpy as np
 
 from gatewise.aggregation.compatibility import Compatibility, compatibility_constant, gate_differences
 from gatewise.aggregation.engine import project_l2
-from gatewise.aggregation.gate_candidates import Candidates, gate_candidates, KernelCandidates, ListCandidates
+from gatewise.aggregation.gate_candidates import Candidates, KernelCandidates, ListCandidates
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import AggregationSetting, Observations
 from gatewise.aggregation.particles.particle_run import Particles
@@ -44,7 +44,7 @@ def project_in_l2(
     """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
     points, quadrature = measure.rule(X)
     net = _net(setting, pieces)
-    candidates = gate_candidates(setting.gate, net)
+    candidates = setting.candidates(net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
     shared, F = average.predictions(points)
     features = setting.gate.features(as_rows(points))

@@ -84,6 +84,7 @@ def aggregation_setting(
     blocks: Blocks,
     sample: Observations,
     cross_entropy: bool,
+    device: str | None = None,
 ) -> AggregationSetting:
     """Collect all that is the same for every random order of the rows, and check the net against the gate.
 
@@ -94,6 +95,8 @@ def aggregation_setting(
     if isinstance(blocks.updates, Updates):
         blocks.updates.check(pools)
     candidates = net if isinstance(net, Net | Particles) else ListNet(net)
+    if device is not None and (isinstance(candidates, Particles) or blocks.updates is not None):
+        raise ValueError(f"device={device!r} takes nets, and experts that are not updated; else leave device=None")
     if isinstance(candidates, Net):
         gate.check_theta(candidates.theta([0]), sample.rows.shape[1])
     return AggregationSetting(
@@ -105,6 +108,7 @@ def aggregation_setting(
         pools=pools,
         static=np.column_stack([pools.shared.predict(sample.X), pools.experts.predict(sample.X)]) if fixed else None,
         n_threads=numba.get_num_threads(),
+        device=device,
     )
 
 

@@ -5,6 +5,8 @@ needs when it runs, as pandas, skops and matplotlib would make ``gatewise --help
 that it will write before it does anything else.
 """
 
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +18,15 @@ from gatewise.progress import shown
 
 app = typer.Typer()
 
-Data = Annotated[Path, typer.Argument(help="A CSV file; Parquet or Excel by its ending.", show_default=False)]
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="A CSV file; Parquet or Excel by its ending; a folder or pattern of Parquet files.", show_default=False
+    ),
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a dask scheduler whose workers fit the experts, as tcp://host:8786.")
+]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
 NAMED = "linear, quadratic, kernel, forecast, tree"  # of `gate_names`, without the import of it; a test compares
 Gates = Annotated[
@@ -65,7 +75,8 @@ def look(
     epilog="Examples:\n\n"
     "gatewise fit houses.csv --target price --out price.skops\n\n"
     "gatewise fit sales.parquet --target units --pool pool.toml --key id --jobs 2\n\n"
-    "gatewise fit houses.csv --target price --gates linear --gates kernel"
+    "gatewise fit houses.csv --target price --gates linear --gates kernel\n\n"
+    "gatewise fit 'data/*.parquet' --target units --scheduler tcp://host:8786"
 )
 def fit(
     data: Data,
@@ -80,6 +91,7 @@ def fit(
     test: Annotated[float, typer.Option(min=0.0, max=0.9, help="The share of rows held back for the score.")] = 0.2,
     seed: Annotated[int, typer.Option(min=0, help="Fixes what is held back, and the fit.")] = 0,
     jobs: Jobs = 1,
+    scheduler: Scheduler = None,
     sep: Sep = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -88,6 +100,7 @@ def fit(
 ) -> None:
     """Fit a pool of experts and the gate between them to a table; score it; save it."""
     from gatewise.app.models import fitting, model_file, tables, tasks  # noqa: PLC0415
+    from gatewise.backends import on_scheduler  # noqa: PLC0415
 
     place = claim(out, model_file.ENDINGS, [data, pool], force, is_model)
     facts = _claim_json(json_file, [data, pool], force)
@@ -95,8 +108,8 @@ def fit(
     kind, note = tasks.find_task(frame, target) if task is None else (tasks.checked_task(task), "")
     table = tables.training_table(frame, target, drop or (), key, keep or (), classes=kind == "classification")
     tell([*table.notes, *([note] if note else [])])
-    with shown():
-        saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs)
+    with shown(), nullcontext() if scheduler is None else on_scheduler(scheduler):
+        saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs if scheduler is None else None)
     show_fit(saved, trial, place)
     write_json(facts, saved.facts)
 
@@ -137,15 +150,21 @@ def predict(
     force: Force = False,
 ) -> None:
     """Predict the rows of a table by a fitted model."""
-    from gatewise.app.models import model_file, predicting, table_files  # noqa: PLC0415
+    from gatewise.app.models import model_file, parquet_folder, predicting, table_files  # noqa: PLC0415
 
     place = claim(out, table_files.WRITTEN, [model, data], force)
     facts = _claim_json(json_file, [model, data], force)
-    saved, frame = model_file.load_model(model, boosters), _read(data, sep, encoding, decimal).frame
-    answer = predicting.predict_frame(saved, frame, weights=weights, std=std, explain=explain, key=key)
-    where = table_files.write_frame(answer, place)
-    write_json(facts, answer.to_dict(orient="records"))
-    say(f"{len(answer)} predictions: {where}")
+    saved, files = model_file.load_model(model, boosters), parquet_folder.parquet_files(data)
+    asked = partial(predicting.predict_frame, saved, weights=weights, std=std, explain=explain, key=key)
+    if files:
+        if facts is not None:
+            raise ValueError("json: predictions of a folder are written block by block; leave out --json")
+        where, n = table_files.write_frames(map(asked, parquet_folder.blocks_of_rows(files)), place)
+    else:
+        answer = asked(_read(data, sep, encoding, decimal).frame)
+        where, n = table_files.write_frame(answer, place), len(answer)
+        write_json(facts, answer.to_dict(orient="records"))
+    say(f"{n} predictions: {where}")
 
 
 @app.command(epilog="Example: gatewise report price.skops houses.csv --out price.html")

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_rng, Floats, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate
+from gatewise.estimators.validation import all_or_nothing, checked_gate, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
@@ -99,7 +99,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateRegressor":
         """Fit the gate to rows X (n, d) and responses y (n,)."""
-        rows, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64)
+        rows, response = validated(self, X, y, y_numeric=True, dtype=np.float64)
         y = np.asarray(response, dtype=np.float64)
         given = X if hasattr(X, "shape") else rows
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
@@ -136,7 +136,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _rows_for(self, X: Any) -> Any:
         check_is_fitted(self, "theta_")
-        checked = validate_data(self, X, reset=False, dtype=np.float64)
+        checked = validated(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
     def _search(self, rows: Floats, y: Floats, F: Floats, rng: np.random.Generator) -> GateFit:

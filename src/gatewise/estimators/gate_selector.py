@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing, validated
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
@@ -143,7 +143,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _sample(self, X: Any, y: Any) -> tuple[Any, Floats]:
         """X as it was given, for candidates that select columns or impute, and y as numbers."""
-        checked, response = validate_data(
+        checked, response = validated(
             self, X, y, y_numeric=True, dtype=None, ensure_all_finite=False, ensure_min_samples=2
         )
         return (X if hasattr(X, "shape") else checked), np.asarray(response, dtype=np.float64)
@@ -152,7 +152,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """X as the candidates get it, the candidates that are asked, and their weights."""
         check_is_fitted(self, "selected_")
         check_readout(readout)
-        checked = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
+        checked = validated(self, X, reset=False, dtype=None, ensure_all_finite=False)
         X = X if hasattr(X, "shape") else checked
         if readout == "aggregate":
             return X, self._pool, self.weights_

@@ -12,6 +12,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
+from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
 from gatewise.estimators.validation import (
     all_or_nothing,
@@ -64,6 +65,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         deciding for class c when class j is true, both in the order of ``classes_``.
     verbose : 0, 1 or 2
         1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
+    device : str or None
+        Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU, in float32
+        (`gatewise[nn]`), "cpu" for PyTorch on the CPU. All else stays on the CPU.
 
     Attributes
     ----------
@@ -106,6 +110,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         settings: MoESettings | None = None,
         cost: Any = None,
         verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.experts = experts
         self.gates = gates
@@ -116,11 +121,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.settings = settings
         self.cost = cost
         self.verbose = verbose
+        self.device = device
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
         experts, _ = checked_experts(self.experts, (), "classifier")
+        if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
+            X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -151,7 +159,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Any, readout: str | None = None) -> Floats:
-        """The probability of every class, (n, C), in the order of ``classes_``."""
+        """The probability of every class, (n, C), in the order of ``classes_``; of a dask collection a dask array."""
+        if hasattr(X, "__dask_graph__"):
+            check_is_fitted(self)
+            return lazy_answers(self, "predict_proba", X, len(self.classes_), readout=readout)  # type: ignore[no-any-return]
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if router.needs_forecasts(shares):
@@ -165,7 +176,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any, readout: str | None = None) -> NDArray[Any]:
-        """The label of every row, (n,), as ``cost`` decides."""
+        """The label of every row, (n,), as ``cost`` decides; a dask array for a dask collection."""
+        if hasattr(X, "__dask_graph__"):
+            check_is_fitted(self)
+            return lazy_answers(self, "predict", X, kind=self.classes_.dtype, readout=readout)  # type: ignore[no-any-return]
         p, cost = self.predict_proba(X, readout), self._checked_cost()
         if cost is None:
             return np.asarray(self.classes_[p.argmax(axis=1)])

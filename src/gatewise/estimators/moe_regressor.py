@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_count, check_readout, Floats
+from gatewise.estimators.large_rows import lazy_answers, rows_in_memory
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -141,6 +142,15 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
             check_readout(readout)
         return checked_rows(self, X), self._router.shares(readout)
 
+    def _in_memory(self, X: Any, y: Any, sample_weight: Any, n_experts: int) -> tuple[Any, Any, Any]:
+        """Rows for experts that are fitted already; they may come as dask arrays or data frames."""
+        if self.cv != "prefit":
+            raise ValueError(
+                "X is a dask collection, but experts are fitted in memory: fit them first and set cv='prefit', "
+                "or hand over a sample of the rows"
+            )
+        return rows_in_memory(X, y, sample_weight, n_experts, self.random_state)
+
     def _keep_router(self, router: FittedRouter) -> None:
         self._router = router
         self.verdict_, self.candidates_ = router.verdict, router.fitted.candidates
@@ -168,13 +178,17 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     cv : int, splitter, iterable of splits, "prefit" or None
         How rows are held out; None is a shuffled `KFold` of five. With splits in time, as from `TimeSeriesSplit`, the
         router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
-        router.
+        router; X and y may then be dask arrays or data frames. Where inputs and forecasts are more than 2^27
+        numbers, a random part of the rows is used, the same wherever they are.
     n_jobs, random_state
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
         The rest: readout, orders, penalties, specialization, noise.
     verbose : 0, 1 or 2
         1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
+    device : str or None
+        Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU, in float32
+        (`gatewise[nn]`), "cpu" for PyTorch on the CPU. All else stays on the CPU.
 
     Attributes
     ----------
@@ -233,6 +247,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         random_state: Any = None,
         settings: MoESettings | None = None,
         verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.experts = experts
         self.shared = shared
@@ -243,11 +258,14 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         self.random_state = random_state
         self.settings = settings
         self.verbose = verbose
+        self.device = device
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
         experts, shared = checked_experts(self.experts, self.shared)
+        if self.cv == "prefit" or hasattr(X, "__dask_graph__"):
+            X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         settings = self._settings()
         seed = drawn_seed(self.random_state)
@@ -274,8 +292,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     def predict(self, X: Any, return_std: bool = False, readout: str | None = None) -> Any:
         """The mixture at every row, (n,); with ``return_std`` its standard deviation, too.
 
-        mean +- 1.645 sd is meant to hold 90 % of the responses. ``readout`` overrides the settings.
+        mean +- 1.645 sd is meant to hold 90 % of the responses. ``readout`` overrides the settings. A dask array or
+        data frame gives dask arrays, which are computed block by block.
         """
+        if hasattr(X, "__dask_graph__"):
+            found = lazy_answers(self, "predict", X, 2 * return_std, return_std=return_std, readout=readout)
+            return (found[:, 0], found[:, 1]) if return_std else found
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if not (return_std or router.needs_forecasts(shares)):

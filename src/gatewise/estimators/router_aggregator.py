@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
@@ -16,7 +16,7 @@ from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
 from gatewise.arrays import as_rng, as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate
+from gatewise.estimators.validation import all_or_nothing, checked_gate, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -48,6 +48,9 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Rows for each step, the noise scale, the experts' updates, the number of orders; ``None``: `Blocks()`.
     random_state : int, Generator or None
         Fixes the orders, and with particles their moves.
+    device : str or None
+        Where the sums over a product net are taken: ``None`` for compiled code on the CPU; "cuda" for a GPU, in
+        float32 (`gatewise[nn]`), where a net may have 1e10 candidates; "cpu" for PyTorch on the CPU.
 
     Attributes
     ----------
@@ -56,7 +59,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     online_predictions_ : array (n3,)
         The aggregated one-step-ahead predictions of the aggregation rows, in their order.
     sigma_ : array (S,)
-        The scale of every candidate, or the one that was given.
+        The scale of every candidate, or the one that was given; empty where a device has more than 1e8 of them.
     order_ : array (n,)
         The order of the rows, without those of sample weight 0; with ``blocks_``, the rows in each block, a fit can
         be replayed by hand.
@@ -97,6 +100,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         blocks: Blocks | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        device: str | None = None,
     ) -> None:
         self.experts = experts
         self.gate = gate
@@ -107,6 +111,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.blocks = blocks
         self.random_state = random_state
         self.verbose = verbose
+        self.device = device
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RouterAggregator":
@@ -115,7 +120,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         A row of sample weight w has the noise scale sigma / sqrt(w), in units in which the mean weight is 1; one of
         weight 0 is left out. Experts get the weights, too, where they take them.
         """
-        checked, response = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
+        checked, response = validated(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
         sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
@@ -123,7 +128,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(blocks, Blocks):
             raise TypeError(f"blocks must be a Blocks or None, not {blocks!r}")
         measure = self._measure()
-        setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None)
+        setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None, self.device)
         rng = as_rng(self.random_state)
         self._router, orders, fits = learn_router(setting, sample, measure, rng)
         self.theta_, self.projection_ = self._router.theta, self._router.projection
@@ -158,7 +163,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _rows_for(self, X: Any, readout: str) -> Any:
         check_is_fitted(self, "theta_")
         check_readout(readout)
-        checked = validate_data(self, X, reset=False, dtype=np.float64)
+        checked = validated(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
     def _measure(self) -> L2Projection | None:

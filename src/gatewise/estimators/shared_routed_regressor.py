@@ -4,10 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
-from gatewise.estimators.validation import all_or_nothing
+from gatewise.estimators.validation import all_or_nothing, validated
 from gatewise.progress import RUNNING
 from gatewise.shared.backfitting import Backfitting
 from gatewise.shared.comparison import compare_methods, Comparison
@@ -76,9 +76,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Find the partition if it is unknown, choose sizes if asked to, and fit both components."""
-        rows, target = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, estimator=self
-        )
+        rows, target = validated(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, estimator=self)
         data = RegionalData(X, rows, np.asarray(target, dtype=np.float64), getattr(self, "feature_names_in_", None))
         spec = RegionalSpec(self.shared, self.routed, _partition(self.partition))
         method, ridge = _method_name(self.method), _ridge_pair(self.ridge)
@@ -113,7 +111,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self, "n_regions_")
-        rows: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        rows: Floats = validated(self, X, dtype=np.float64, reset=False)
         return rows
 
     def _keep_bases(self, model: BasisModel) -> None:

@@ -12,6 +12,7 @@ from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from gatewise.arrays import as_rng, as_vector, Floats, LARGEST, refuse_lossy
+from gatewise.backends import DEVICE, on_device
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
 from gatewise.gates.inputs import plain_numbers, table_columns
@@ -31,6 +32,7 @@ RESERVED = (
     "cost",
     "splitter",
     "verbose",
+    "device",
 )
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
@@ -43,7 +45,7 @@ def all_or_nothing(
 
     An estimator that was fitted before then still answers as it did; an interruption says so in a note. The
     attributes must be replaced by the fit, not changed in place. The progress of the fit is shown as the estimator's
-    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each.
+    ``verbose`` asks: 0 is quiet, 1 shows stages, 2 also the pieces of each. Gates are fitted on its ``device``.
     """
 
     @wraps(fit)
@@ -52,6 +54,9 @@ def all_or_nothing(
         before, verbose = dict(attributes), getattr(self, "verbose", 0)
         if verbose not in (0, 1, 2):
             raise ValueError(f"verbose must be 0, 1 or 2, not {verbose!r}")
+        if getattr(self, "device", None) is not None and DEVICE.get() is None:
+            with on_device(self.device):  # type: ignore[attr-defined]
+                return guarded(self, *args, **kwargs)
         try:
             if not verbose and LISTENER.get() is None and RUNNING.get() is None:
                 return fit(self, *args, **kwargs)
@@ -77,18 +82,29 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
     if not reset and _is_as_in_fit(model, X):
         return X
     if hasattr(X, "columns"):
-        validate_data(model, X, reset=reset, skip_check_array=True)
+        validated(model, X, reset=reset, skip_check_array=True)
         if X.shape[0] < least:
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         rows = X
     else:
         if isinstance(X, np.ndarray) and not _is_plain(X):
             refuse_lossy(X, "X")
-        rows = validate_data(
+        rows = validated(
             model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
         )
     _refuse_huge(rows)
     return rows
+
+
+def validated(model: Any, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
+    """`validate_data` of scikit-learn; complex numbers are refused by the name of the argument, in a list, too."""
+    try:
+        return validate_data(model, X, y, **checks)
+    except (TypeError, ValueError) as error:
+        if "complex" in str(error).lower():
+            for name, values in (("X", X), ("y", y)):
+                refuse_lossy(np.asarray(values), name)
+        raise
 
 
 def _is_as_in_fit(model: Any, X: Any) -> bool:
@@ -132,6 +148,8 @@ def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
     X = checked_rows(model, X, reset, least=2 if reset else 1)
     labels = np.asarray(y)
+    if labels.dtype.kind == "c":
+        refuse_lossy(labels, "y")
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
     labels = column_or_1d(labels, warn=True)
@@ -190,8 +208,10 @@ def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
 
 
 def _refuse_huge(X: Any) -> None:
-    """Raise an error where a finite number is so large that squares of it overflow."""
+    """Raise an error where a finite number is so large that squares of it overflow, or where numbers are complex."""
     for name, values in table_columns(X):
+        if values.dtype.kind == "c":
+            refuse_lossy(values, f"column {name} of X")
         if values.dtype.kind == "f" and len(values):
             size = np.abs(values)
             if np.nanmax(size, initial=0.0) > LARGEST and not np.isinf(size).any():

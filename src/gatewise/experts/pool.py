@@ -8,22 +8,27 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import chain, count
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
 from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.arrays import as_floats, Floats, Indices
+from gatewise.backends import sent_once
 from gatewise.experts.protocol import can_predict, Expert
 from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
+ATTEMPTS = 4  # to fit experts on a cluster that loses workers
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
@@ -144,25 +149,24 @@ class Pool:
     ) -> list[list[tuple[Any, Floats]]]:
         """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
         n, M = len(targets), len(self.experts)
-        columns = np.broadcast_to(targets.reshape(n, -1), (n, M))
-        results = Parallel(n_jobs=bounded_jobs(self.n_jobs), return_as="generator")(
-            delayed(_fit_one)(
-                self._label(name) + fold,
-                expert,
-                X,
-                columns[:, m],
-                split,
-                self.params.get(name, {}),
-                self.outputs,
-                self.missing,
-            )
-            for fold, split in zip(_fold_labels(splits), splits, strict=True)
-            for m, (name, expert) in enumerate(self._seeded())
-        )
+        columns, params = targets.reshape(n, -1), [self.params.get(name, {}) for name in self.names]
+        given = [X, columns, *chain(*splits), *chain(*(own.values() for own in params))]
         done, now = [], RUNNING.get()
         if now is not None:
             now.stage(stage, M * len(splits))
-        for result in results:
+        tasks = [
+            delayed(_fit_one)(
+                (self._label(name) + fold, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])),
+                expert,
+                X,
+                columns,
+                *split,
+                *params[m].values(),
+            )
+            for fold, split in zip(_fold_labels(splits), splits, strict=True)
+            for m, (name, expert) in enumerate(self._seeded())
+        ]
+        for result in _results(tasks, given, bounded_jobs(self.n_jobs)):
             done.append(result)
             if now is not None:
                 now.step(self.experts[(len(done) - 1) % M][0])
@@ -199,7 +203,7 @@ class Pool:
                 for name, one in self.experts
             ]
         else:
-            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), prefer="threads")(
+            columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), require="sharedmem")(
                 delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
                 for name, one in self.experts
             )
@@ -348,25 +352,45 @@ class Noting:
             error.add_note(self.note)
 
 
+def _results(tasks: Sequence[Any], given: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
+    """The results of joblib's tasks, in their order. On a cluster the ``given`` values are sent to the workers once.
+
+    Where all workers that held a value are lost, what is left of the tasks is sent again.
+    """
+    client, n_done = getattr(get_active_backend()[0], "client", None), 0
+    for attempt in range(ATTEMPTS):
+        try:
+            with nullcontext() if client is None else sent_once(client, given):
+                for result in Parallel(n_jobs=n_jobs, return_as="generator")(tasks[n_done:]):
+                    n_done += 1
+                    yield result
+                return
+        except CancelledError:
+            if client is None or attempt == ATTEMPTS - 1:
+                raise
+
+
 def _fit_one(
-    label: str,
+    about: tuple[str, int, tuple[int, ...], bool, tuple[str, ...]],
     expert: Any,
     X: Any,
-    y: Floats,
-    split: Split,
-    params: Mapping[str, Any],
-    outputs: tuple[int, ...],
-    missing: bool,
+    targets: Floats,
+    train: Indices,
+    test: Indices,
+    *params: Any,
 ) -> tuple[Any, Floats]:
     """The expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
+    ``about``: what an error calls the expert, its column in targets (n, 1 or M), `Pool.outputs`, `Pool.missing`, and
+    the names of ``params``, the keywords of its fit. Arrays are arguments of their own, so that none travels twice.
     If rows are held out the fitted model is not needed any more, and None is returned in its place.
     """
-    train, test = split
+    label, column, outputs, missing, names = about
+    y, keywords = targets[:, column], dict(zip(names, params, strict=True))
     whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
     part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
     with Noting(f"raised by {label}"):
-        model = clone(expert).fit(part, target, **_check_method_params(X, params, indices=None if whole else train))
+        model = clone(expert).fit(part, target, **_check_method_params(X, keywords, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
     return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)

@@ -10,6 +10,7 @@ from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import Floats, Indices
+from gatewise.backends import DEVICE, device_paths
 from gatewise.kernels.path.gate_path import follow, make_work, mixtures, PathWork
 from gatewise.kernels.path.packed_rows import FOREIGN, LINEAR, LOGARITHM, PackedRows, QUADRATIC
 from gatewise.kernels.path.truncated_newton import JUDGED, LOSS
@@ -114,7 +115,8 @@ def sample_paths(
     """The paths of every request for every sample, (sample, request), spread over threads.
 
     ``n_threads`` is numba's number of threads unless given; it does not change a bit of the results. Rows are taken
-    in tiles of 64, and a tile without weight costs nothing: folds are cheap where their rows stand together.
+    in tiles of 64, and a tile without weight costs nothing: folds are cheap where their rows stand together. Within
+    `gatewise.backends.on_device` they are fitted there.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F, halves = np.column_stack([x, -x]), np.array([x < 0, x >= 0]) * 1.0
@@ -123,12 +125,16 @@ def sample_paths(
     >>> [bool(one.path.theta[0, 0, 0] > 0) for (one,) in found]  # the first expert is right on the second half
     [False, True]
     """
+    if (device := DEVICE.get()) is not None:
+        there: list[list[FittedPath]] | None = device_paths(requests, F, loss, samples, device)
+        if there is not None:
+            return there
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
         base = _packed(F, loss)
-        axes = {id(request.features): _principal_axes(request.features) for request in requests}
+        axes = {id(request.features): principal_axes(request.features) for request in requests}
         costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
         order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
-        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), prefer="threads", batch_size=1)
+        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), require="sharedmem", batch_size=1)
         found = threads(
             delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], base, loss, samples) for j in order
         )
@@ -154,7 +160,7 @@ def stack_weights(F: Floats, loss: Loss, sample_weights: Floats) -> Floats:
     return np.asarray(softmax([one.path.theta[0, :, 0] for (one,) in found], axis=1))
 
 
-def _principal_axes(features: Floats) -> Floats:
+def principal_axes(features: Floats) -> Floats:
     """An orthogonal matrix (p, p): features times it are uncorrelated, which the preconditioner counts on."""
     return np.asarray(np.linalg.eigh(features.T @ features)[1])
 
@@ -252,10 +258,15 @@ def _tiles(columns: Floats, filling: float) -> Floats:
 def _judge(loss: Loss, sample: RowSample, work: PathWork) -> None:
     """Value, slope and curvature of a loss that is not compiled, at the mixture of the work's point."""
     weight, point, numbers = sample.sample_weight, work.point, work.state.numbers
-    loss, z = loss.scaled(sample.scale), point.mixture[: len(weight)]
+    found = foreign_derivatives(loss.scaled(sample.scale), point.mixture[: len(weight)], weight)
+    numbers[LOSS], point.slope[: len(weight)], point.curvature[: len(weight)] = found
+    numbers[JUDGED] = 1.0
+
+
+def foreign_derivatives(loss: Loss, z: Floats, weight: Floats) -> tuple[float, Floats, Floats]:
+    """The weighted sum of a loss that is not compiled at mixtures z (n,), weighted slopes and curvatures (n,)."""
     slope, curvature = loss.slope(z), loss.curvature(z)
     if isinstance(loss, ResidualLoss) and not curvature.any():
         # A loss with a kink has no curvature elsewhere; that of the parabola that touches it from above serves.
         curvature = np.abs(slope) / np.maximum(np.abs(loss.y - z), KINK * loss.scale)
-    point.slope[: len(weight)], point.curvature[: len(weight)] = weight * slope, weight * curvature
-    numbers[LOSS], numbers[JUDGED] = weight @ loss.value(z), 1.0
+    return float(weight @ loss.value(z)), weight * slope, weight * curvature

@@ -123,6 +123,13 @@ def test_a_better_router_is_found_where_there_is_one_and_not_where_there_is_none
     assert found.oracle > found.gain.value
     nothing = measured_regret(0, hidden, noise + 0.5 * (noise != 0), none, units, np.random.default_rng(0))
     assert abs(nothing.gain.value) < 0.02
+    _, second = halves(units, np.random.default_rng(0))
+    gains = []
+    for shift in (0.0, 1.0, 2.0):  # of an expert's rise in the half that judges: no choice may depend on it
+        moved = planted + shift * np.isin(np.arange(1600), second)[:, None] * [0, 1, 0]
+        gains.append(measured_regret(0, hidden, moved, none, units, np.random.default_rng(0)).gain.value)
+    assert gains[0] - gains[2] > 0.1
+    assert gains[0] - 2.0 * gains[1] + gains[2] == pytest.approx(0.0, abs=1e-9)
 
 
 def test_halves_are_of_whole_groups_and_sign_flips_are_exact():

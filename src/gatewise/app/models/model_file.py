@@ -158,7 +158,7 @@ def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
     if any(column.kind not in ("number", "text", "date") for column in columns):
         raise ValueError("it has columns of an unknown kind")
     row = {column.name: ["" if column.kind == "text" else 0.0] for column in columns}
-    model.predict(pd.DataFrame(row))  # arrays that do not fit together are found now, and not by the user's rows
+    _answer_all(model, pd.DataFrame(row))
     rows = np.array(stamp["rows"], dtype=np.uint64)
     if rows.ndim != 1 or len(rows) != len(model.out_of_fold_.rows):
         raise ValueError("its rows are not those of its model")
@@ -166,6 +166,14 @@ def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
     return SavedModel(
         model, str(stamp["target"]), columns, rows, dict(stamp["facts"]), None if key is None else str(key)
     )
+
+
+def _answer_all(model: Any, row: pd.DataFrame) -> None:
+    """Ask for what a command may ask: arrays that do not fit together are found now, and not by the user's rows."""
+    model.predict(row)
+    model.gate_weights(row)
+    if isinstance(model, MoERegressor):
+        model.predict(row, return_std=True)
 
 
 def _protocol() -> Any:

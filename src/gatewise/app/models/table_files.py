@@ -7,13 +7,17 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from gatewise.app.files import as_output, Output, same_header
+from gatewise.app.models.parquet_folder import parquet_files, read_folder
 
 CSV, PARQUET, EXCEL = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".xlsx", ".xls", ".xlsm", ".ods")
 WRITTEN = (*CSV[:2], *PARQUET)
@@ -41,17 +45,20 @@ class ReadTable:
 
 
 def read_table(path: Path, form: TextFormat | None = None) -> ReadTable:
-    """The table in a CSV, Parquet or Excel file.
+    """The table in a CSV, Parquet or Excel file, or in the Parquet files of a folder or of a pattern.
 
     ``frame.attrs["decimal"]`` is the decimal mark of its texts.
     """
     path, form = Path(path), form or TextFormat()
-    if not path.is_file():
-        raise ValueError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}")
+    files = parquet_files(path)
+    if not path.is_file() and not files:
+        raise ValueError(f"{path}: {'is a folder without Parquet files' if path.is_dir() else 'no such file'}")
     ending = path.suffix.lower()
-    kind = "Parquet" if ending in PARQUET else "Excel" if ending in EXCEL else "CSV"
+    kind = "Parquet" if files or ending in PARQUET else "Excel" if ending in EXCEL else "CSV"
     try:
-        if kind == "CSV":
+        if files:
+            table = ReadTable(*read_folder(files))
+        elif kind == "CSV":
             table = _read_text(path.read_bytes(), form)
         else:
             table = ReadTable(pd.read_parquet(path)) if kind == "Parquet" else _read_excel(path)
@@ -75,13 +82,35 @@ def write_frame(frame: Any, place: Path | Output) -> Path:
 
     Only a table with the same columns is replaced unasked.
     """
-    output = as_output(place, WRITTEN)
-    with output.replacing(same_header(frame.columns, read_frame)) as part:
-        if output.path.suffix.lower() in PARQUET:
-            frame.to_parquet(part, index=False)
+    return write_frames(iter([frame]), place)[0]
+
+
+def write_frames(frames: Iterator[Any], place: Path | Output) -> tuple[Path, int]:
+    """Write data frames with the same columns one below the other, as `write_frame` does; the path, and the rows."""
+    output, first = as_output(place, WRITTEN), next(frames)
+    ending, n = output.path.suffix.lower(), 0
+    with output.replacing(same_header(first.columns, read_frame)) as part:
+        if ending in PARQUET:
+            n = _write_parquet(chain([first], frames), part)
         else:
-            frame.to_csv(part, index=False, sep="\t" if output.path.suffix.lower() == ".tsv" else ",")
-    return output.path
+            with part.open("w", newline="", encoding="utf-8") as text:
+                for frame in chain([first], frames):
+                    frame.to_csv(text, index=False, header=n == 0, sep="\t" if ending == ".tsv" else ",")
+                    n += len(frame)
+    return output.path, n
+
+
+def _write_parquet(frames: Iterator[Any], part: Path) -> int:
+    """Write data frames with the columns of the first one; the number of rows."""
+    tables = (import_module("pyarrow").Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    first = next(tables)
+    with import_module("pyarrow.parquet").ParquetWriter(part, first.schema) as writer:
+        n = int(first.num_rows)
+        writer.write_table(first)
+        for table in tables:
+            writer.write_table(table.cast(first.schema))
+            n += table.num_rows
+    return n
 
 
 def _read_text(content: bytes, form: TextFormat) -> ReadTable:

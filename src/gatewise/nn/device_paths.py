@@ -1,0 +1,336 @@
+"""Penalised softmax gates fitted on a device: `gatewise.kernels.path` in PyTorch, with the same steps.
+
+On a GPU all that has n rows is in float32 and sums are taken in float64; on a CPU everything is in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, sqrt
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import cho_factor, cho_solve
+from torch import Tensor
+
+from gatewise.arrays import Floats
+from gatewise.kernels.path import truncated_newton as newton
+from gatewise.kernels.path.preconditioner import LEAST_ROWS, ROWS_PER_COLUMN
+from gatewise.kernels.simd.tile import TILE
+from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
+from gatewise.nn.devices import as_device, numbers_of
+from gatewise.solvers.softmax_path import (
+    ACCURACY,
+    FIRST_RADIUS,
+    FittedPath,
+    foreign_derivatives,
+    GatePath,
+    PathRequest,
+    principal_axes,
+    RowSample,
+)
+
+ROUNDING = 1e-8  # of the objective: in float32 no change below it can be seen
+TIGHTER = 0.01  # of the tolerance of compiled code: steps are cheap, and float32 leaves errors of its own
+
+
+class GateRows(NamedTuple):
+    """Rows to fit to: features (n, p), experts F (n, M), the linear part (n, q), weights (n,) and the scores at 0."""
+
+    features: Tensor
+    F: Tensor
+    linear: Tensor
+    weight: Tensor
+    offset: Tensor
+
+
+class GateState(NamedTuple):
+    """At a parameter: gates and tilts (n, M), mixture, slope and curvature of the loss (n,), and the objective."""
+
+    gates: Tensor
+    tilts: Tensor
+    mixture: Tensor
+    slope: Tensor
+    curvature: Tensor
+    value: float
+
+
+class RowLoss(NamedTuple):
+    """The loss of a sample's rows: ``loss`` in the sample's scale, and its responses (n,) where it has some."""
+
+    loss: Loss
+    y: Tensor | None
+
+    def derivatives(self, z: Tensor, weight: Tensor) -> tuple[float, Tensor, Tensor]:
+        """The weighted sum of the losses at z (n,), weighted slopes and curvatures."""
+        if self.y is not None:
+            miss = z - self.y
+            half = 0.5 * weight * miss.square()
+            return float(half.sum(dtype=torch.float64)), weight * miss, weight
+        if isinstance(self.loss, LogLoss):
+            seen = z > 0.0
+            inverse = torch.where(seen, 1.0 / z, 0.0)
+            value = -(weight * torch.where(seen, z, 1.0).log()).sum(dtype=torch.float64)
+            return float(value), -weight * inverse, weight * inverse.square()
+        if isinstance(self.loss, ScoreLoss):
+            return -float((weight * z).sum(dtype=torch.float64)), -weight, torch.zeros_like(z)
+        value, slope, curvature = foreign_derivatives(self.loss, numbers_of(z), numbers_of(weight))  # type: ignore[assignment]
+        return value, torch.from_numpy(slope).to(z), torch.from_numpy(curvature).to(z)  # type: ignore[return-value]
+
+
+class Objective:
+    """The objective of a penalised gate as a function of x = (theta (M, p), b (q,)), flat in float64 on the CPU.
+
+    What has n rows is on the device; what has the size of x is so small that it is faster here.
+    """
+
+    def __init__(self, rows: GateRows, loss: RowLoss, penalty: float, linear_penalty: float) -> None:
+        self.rows, self.loss, self.penalty = rows, loss, penalty
+        self.shape = rows.F.shape[1], rows.features.shape[1]
+        self.cut = self.shape[0] * self.shape[1]
+        self.penalties = np.repeat([penalty, linear_penalty], [self.cut, rows.linear.shape[1]])
+
+    def parts(self, x: Floats) -> tuple[Tensor, Tensor]:
+        """theta (M, p) and b (q,), on the device."""
+        there = torch.from_numpy(x).to(self.rows.F)
+        return there[: self.cut].reshape(self.shape), there[self.cut :]
+
+    def at(self, x: Floats) -> GateState:
+        """Scores, softmax, mixture, slope and curvature at x."""
+        rows, (theta, b) = self.rows, self.parts(x)
+        gates = torch.softmax(torch.addmm(rows.offset, rows.features, theta.T), dim=1)
+        mean = torch.linalg.vecdot(gates, rows.F)
+        mixture = torch.addmv(mean, rows.linear, b)
+        value, slope, curvature = self.loss.derivatives(mixture, rows.weight)
+        shrinkage = float(0.5 * (self.penalties @ x**2))
+        return GateState(gates, gates * (rows.F - mean[:, None]), mixture, slope, curvature, value + shrinkage)
+
+    def gradient(self, state: GateState, x: Floats) -> Floats:
+        """The gradient at x, where ``state`` is."""
+        return self._pulled(state.slope[:, None] * state.tilts, state.slope) + self.penalties * x
+
+    def product(self, state: GateState, v: Floats) -> Floats:
+        """The product of the Hessian at ``state`` with a direction v."""
+        theta, b = self.parts(v)
+        u = self.rows.features @ theta.T
+        tilted, mean = torch.linalg.vecdot(state.tilts, u), torch.linalg.vecdot(state.gates, u)
+        pull = state.curvature * torch.addmv(tilted, self.rows.linear, b)
+        push = torch.addcmul((pull - state.slope * mean)[:, None], state.slope[:, None], u)
+        pulls = torch.addcmul(push * state.tilts, (state.slope * tilted)[:, None], state.gates, value=-1.0)
+        return self._pulled(pulls, pull) + self.penalties * v
+
+    def _pulled(self, pulls: Tensor, pull: Tensor) -> Floats:
+        scores, linear = pulls.T @ self.rows.features, self.rows.linear.T @ pull
+        return numbers_of(torch.cat([scores.reshape(-1), linear]))
+
+
+class Preconditioned:
+    """P^-1 of `gatewise.kernels.path.preconditioner`: d_j A + penalty I for column j, and the linear part's block."""
+
+    def __init__(self, objective: Objective, state: GateState) -> None:
+        self.shape, self.cut = objective.shape, objective.cut
+        linear = _gram(objective.rows.linear, state.curvature)
+        self.triangle = cho_factor(linear + np.diag(objective.penalties[self.cut :])) if len(linear) else None
+        self.prepare(objective, state)
+
+    def prepare(self, objective: Objective, state: GateState) -> None:
+        """The factors of the scores' blocks at ``state``."""
+        c = state.curvature.clamp(min=0.0)
+        sums = numbers_of(torch.cat([c @ objective.rows.features.square(), c.sum()[None]]))
+        sizes = sums[:-1] / sums[-1] if sums[-1] > 0.0 else np.zeros(self.shape[1])
+        values, self.rotation = np.linalg.eigh(_gram(state.tilts, c))
+        self.inverse = 1.0 / (np.maximum(values, 0.0)[:, None] * sizes + objective.penalty)
+
+    def solve(self, r: Floats) -> Floats:
+        """P^-1 r."""
+        scores = self.rotation @ (self.inverse * (self.rotation.T @ r[: self.cut].reshape(self.shape)))
+        if self.triangle is None:
+            return scores.ravel()  # type: ignore[no-any-return]
+        return np.concatenate([scores.ravel(), cho_solve(self.triangle, r[self.cut :])])
+
+
+def device_paths(
+    requests: Sequence[PathRequest], F: Floats, loss: Loss, samples: Sequence[RowSample], device: str
+) -> list[list[FittedPath]]:
+    """`gatewise.solvers.softmax_path.sample_paths` on a device; one after the other, as each fills the device."""
+    place = as_device(device)
+    kind = torch.float32 if place.type == "cuda" else torch.float64
+    experts = torch.as_tensor(F, dtype=kind, device=place)
+    found: list[list[FittedPath]] = [[] for _ in samples]
+    for request in requests:
+        axes = principal_axes(request.features)
+        features = torch.as_tensor(request.features @ axes, dtype=kind, device=place)
+        for number, sample in enumerate(samples):
+            own = np.empty((len(F), 0))
+            if request.linear is not None:
+                own = (request.linear - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1))
+            rows = GateRows(
+                features=features,
+                F=experts,
+                linear=torch.as_tensor(own, dtype=kind, device=place),
+                weight=torch.as_tensor(sample.sample_weight, dtype=kind, device=place),
+                offset=torch.as_tensor(np.log(sample.reference), dtype=kind, device=place),
+            )
+            found[number].append(_fitted(request, rows, loss, sample, axes))
+    return found
+
+
+def _fitted(request: PathRequest, rows: GateRows, loss: Loss, sample: RowSample, axes: Floats) -> FittedPath:
+    """The path of one request for one sample."""
+    used = torch.from_numpy(np.flatnonzero(sample.sample_weight)).to(rows.F.device)
+    own, row_loss = _part(rows, used), _row_loss(loss, sample, used, rows)
+    if row_loss.y is not None:
+        own = own._replace(weight=own.weight / sample.scale**2)
+    total = float(sample.sample_weight.sum())
+    single = rows.F.dtype == torch.float32
+    edge = 0.5 * ACCURACY**2 * total * (TIGHTER if single else 1.0), FIRST_RADIUS * sqrt(total)
+    ascending = np.argsort(request.spreads, kind="stable")
+    both = np.broadcast_arrays(request.spreads, request.linear_spread)
+    size = rows.F.shape[1] * rows.features.shape[1]
+    x = np.zeros(size + rows.linear.shape[1])
+    path: list[Floats] = [np.empty(0)] * len(ascending)
+    mixtures: list[Floats] = [np.empty(0)] * len(ascending)
+    asked = _part(rows, torch.from_numpy(sample.asked).to(rows.F.device))
+    for i in ascending:
+        objective = Objective(own, row_loss, float(both[0][i]) ** -2.0, float(both[1][i]) ** -2.0)
+        x = minimise(objective, x, *edge)
+        path[i] = x
+        mixtures[i] = _mixtures(asked, objective.parts(x), request.ks)
+    found = np.stack(path)
+    theta = found[:, :size].reshape(len(path), rows.F.shape[1], -1) @ axes.T
+    return FittedPath(GatePath(theta, found[:, size:]), np.stack(mixtures))
+
+
+def minimise(objective: Objective, x: Floats, tolerance: float, radius: float) -> Floats:
+    """The minimum downhill of x, by the truncated Newton method of `gatewise.kernels.path.truncated_newton`."""
+    state = objective.at(x)
+    products, prepared, pre = 0, 0, Preconditioned(objective, state)
+    for _ in range(newton.MOST_STEPS):
+        gradient = objective.gradient(state, x)
+        if products >= prepared + newton.STALE:
+            pre.prepare(objective, state)
+            prepared = products
+        step = _conjugate_gradients(objective, state, pre, gradient, tolerance, radius)
+        if step is None:
+            return x
+        products += step.products
+        fraction, found = _line_search(objective, x, state.value, float(gradient @ step.change), step)
+        if found is None:
+            return x
+        ratio = (state.value - found.value) / step.predicted
+        x, state = x + fraction * step.change, found
+        if fraction < 1.0:
+            radius = fraction * step.length
+        elif ratio < 0.25:
+            radius = 0.5 * step.length
+        elif ratio > 0.75 and not step.inside:
+            radius *= 2.0
+        if step.inside and step.predicted <= tolerance:
+            return x
+    return x
+
+
+class NewtonStep(NamedTuple):
+    """A step, the decrease that the model predicts, its length in the norm of P, and whether no edge was met."""
+
+    change: Floats
+    predicted: float
+    length: float
+    inside: bool
+    products: int
+
+
+def _conjugate_gradients(
+    objective: Objective, state: GateState, pre: Preconditioned, gradient: Floats, tolerance: float, radius: float
+) -> NewtonStep | None:
+    """The step from zero along conjugate directions; None if the predicted decrease is negligible from the start."""
+    residual, change = -gradient, np.zeros_like(gradient)
+    direction = solved = pre.solve(residual)
+    power, predicted, inside, products = float(residual @ solved), 0.0, True, 0
+    if not 0.5 * power > newton.LEFT * tolerance:
+        return None
+    bar = newton.LEFT * max(power, 2.0 * tolerance)
+    long, across, wide, square = 0.0, 0.0, power, radius**2
+    for _ in range(newton.MOST_PRODUCTS):
+        product = objective.product(state, direction)
+        products += 1
+        bend = float(direction @ product)
+        length = power / bend if bend > 0.0 else inf
+        if not long + length * (2.0 * across + length * wide) < square:
+            length = (sqrt(across * across + wide * (square - long)) - across) / wide
+            inside = False
+        change, residual = change + length * direction, residual - length * product
+        predicted += length * (power - 0.5 * length * bend)
+        long += length * (2.0 * across + length * wide)
+        if not inside:
+            break
+        solved = pre.solve(residual)
+        before, power = power, float(residual @ solved)
+        if power <= bar:
+            break
+        ratio = power / before
+        across, wide = ratio * (across + length * wide), power + ratio * ratio * wide
+        direction = solved + ratio * direction
+    return NewtonStep(change, predicted, sqrt(long), inside, products)
+
+
+def _line_search(
+    objective: Objective, x: Floats, value: float, slope: float, step: NewtonStep
+) -> tuple[float, GateState | None]:
+    """The part of the step at which the objective falls enough, and the state there; None if it does not fall."""
+    fraction, unseen = 1.0, ROUNDING * abs(value) if objective.rows.F.dtype == torch.float32 else 0.0
+    while True:
+        state = objective.at(x + fraction * step.change)
+        change = state.value - value
+        if change <= newton.ARMIJO * fraction * slope + unseen:
+            return fraction, state
+        if fraction < newton.SHORTEST or step.predicted < newton.ROUNDING * abs(value):
+            return 0.0, None
+        best = 0.5 * fraction
+        if np.isfinite(change):
+            best = -0.5 * fraction * fraction * slope / (change - fraction * slope)
+        fraction = min(max(best, 0.1 * fraction), 0.5 * fraction)
+
+
+def _gram(values: Tensor, curvature: Tensor) -> Floats:
+    """sum_i c_i values_ij values_ik in float64; where there are many rows, from tiles of them, evenly spaced."""
+    n, count = values.shape
+    c = curvature.clamp(min=0.0)
+    filled = -(-n // TILE) * TILE
+    apart = max(1, filled // max(LEAST_ROWS, ROWS_PER_COLUMN * count))
+    total = c.sum(dtype=torch.float64)
+    if apart > 1:
+        some = torch.arange(n, device=values.device)
+        some = some[(some // TILE) % apart == 0]
+        values, c = values[some], c[some]
+    part = c.sum(dtype=torch.float64)
+    gram = (values.T @ (c[:, None] * values)).double()
+    return numbers_of(gram * torch.where(part > 0.0, total / part, 1.0))
+
+
+def _part(rows: GateRows, chosen: Tensor) -> GateRows:
+    if len(chosen) == len(rows.F):
+        return rows
+    return GateRows(*(tensor[chosen] for tensor in rows[:4]), rows.offset)  # type: ignore[call-arg]
+
+
+def _row_loss(loss: Loss, sample: RowSample, used: Tensor, rows: GateRows) -> RowLoss:
+    if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian):
+        return RowLoss(loss, torch.as_tensor(loss.y, dtype=rows.F.dtype, device=rows.F.device)[used])
+    own = loss.scaled(sample.scale)
+    if isinstance(own, ResidualLoss):
+        own = own.part(used.cpu().numpy())
+    return RowLoss(own, None)
+
+
+def _mixtures(rows: GateRows, parts: tuple[Tensor, Tensor], ks: Sequence[int]) -> Floats:
+    """The mixture of all experts with the linear part, then those of the k of largest weight, (1 + K, rows)."""
+    theta, b = parts
+    gates = torch.softmax(rows.features @ theta.T + rows.offset, dim=1)
+    out = [(gates * rows.F).sum(dim=1) + rows.linear @ b]
+    if ks:
+        order = torch.argsort(gates, dim=1, descending=True, stable=True)
+        mass, mixed = (v.gather(1, order).cumsum(dim=1) for v in (gates, gates * rows.F))
+        out += [mixed[:, k - 1] / mass[:, k - 1] for k in ks]
+    return numbers_of(torch.stack(out))

@@ -1,0 +1,1 @@
+"""Exact aggregation over product nets on a device that PyTorch knows."""

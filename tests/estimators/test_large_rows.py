@@ -1,0 +1,220 @@
+"""Rows in blocks and work on a cluster: the results are those of one machine."""
+
+import os
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+import gatewise as gw
+from gatewise import arrays
+from gatewise.arrays import RowDraw
+from gatewise.estimators import large_rows
+
+distributed = pytest.importorskip("dask.distributed")
+import dask.array as da
+import dask.dataframe as dd
+
+QUICK = gw.MoESettings(test=False, learners=())
+n = 400
+
+
+def data(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] > 0, X[:, 1], -X[:, 2]) + 0.1 * rng.normal(size=n)
+
+
+def prefit(X, y, **options):
+    experts = [
+        ("a", Ridge().fit(X[:100], X[:100, 1])),
+        ("b", DecisionTreeRegressor(max_depth=3).fit(X[:100], y[:100])),
+    ]
+    return gw.MoERegressor(experts, cv="prefit", gates=["linear"], settings=QUICK, random_state=0, **options)
+
+
+def same(a, b, tolerance=1e-9):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=tolerance)
+
+
+class TestBlocks:
+    def test_a_draw_depends_on_the_number_of_a_row_alone(self, monkeypatch):
+        monkeypatch.setattr(arrays, "STRETCH", 16)
+        draw = RowDraw(0.3, seed=1)
+        cuts = [0, 5, 40, 41, 200]
+        parts = [start + draw(start, stop) for start, stop in pairwise(cuts)]
+        np.testing.assert_array_equal(np.concatenate(parts), draw(0, 200))
+        assert 30 <= len(draw(0, 200)) <= 90
+        assert not np.array_equal(RowDraw(0.3, seed=2)(0, 200), draw(0, 200))
+
+    def test_dask_arrays_and_frames_give_what_rows_in_memory_give(self):
+        X, y = data()
+        here = prefit(X, y).fit(X, y)
+        blocks, target = da.from_array(X, chunks=(90, 2)), da.from_array(y, chunks=90)
+        there = prefit(X, y).fit(blocks, target)
+        answer, sd = there.predict(blocks, return_std=True)
+        assert answer.chunks == ((90, 90, 90, 90, 40),)
+        same(answer.compute(), here.predict(X))
+        same(sd.compute(), here.predict(X, return_std=True)[1])
+        frame = pd.DataFrame(X, columns=list("abc"))
+        lazy = dd.from_pandas(frame, npartitions=3)
+        plain = prefit(X, y)
+        plain.experts = [(name, _OnFrames(expert)) for name, expert in plain.experts]
+        there = plain.fit(lazy, dd.from_pandas(pd.Series(y), npartitions=3))
+        same(there.predict(lazy).compute(), here.predict(X))
+
+    def test_of_too_many_rows_a_part_is_used_and_the_same_one_everywhere(self, monkeypatch):
+        X, y = data()
+        everything = prefit(X, y).fit(X, y)
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 1000)
+        here = prefit(X, y).fit(X, y, sample_weight=np.ones(n))
+        there = prefit(X, y).fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
+        assert 150 <= len(here.out_of_fold_.y) <= 250  # 1000 / (3 + 2) on average
+        same(here.predict(X), there.predict(X))
+        assert np.abs(here.predict(X) - everything.predict(X)).max() > 1e-9
+
+    def test_errors_name_the_remedy(self):
+        X, y = data()
+        blocks = da.from_array(X, chunks=(90, 3))
+        with pytest.raises(ValueError, match="set cv='prefit'"):
+            gw.MoERegressor([Ridge(), Ridge(2.0)]).fit(blocks, y)
+        with pytest.raises(ValueError, match="y must be divided into 5 blocks, as X is"):
+            prefit(X, y).fit(blocks, da.from_array(y, chunks=200))
+        with pytest.raises(ValueError, match="y has 399 rows, but X has 400"):
+            prefit(X, y).fit(blocks, y[:-1])
+
+    @pytest.mark.slow
+    def test_classes(self):
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.naive_bayes import GaussianNB
+
+        X, y = data()
+        labels = np.where(y > 0, "up", "down")
+        experts = [("line", LogisticRegression().fit(X[:150], labels[:150])), ("bayes", GaussianNB().fit(X, labels))]
+        model = gw.MoEClassifier(experts, cv="prefit", gates=["linear"], settings=QUICK, random_state=0)
+        here = model.fit(X, labels).predict_proba(X)
+        blocks = da.from_array(X, chunks=(150, 3))
+        there = model.fit(blocks, da.from_array(labels, chunks=150))
+        same(there.predict_proba(blocks).compute(), here)
+        assert (there.predict(blocks).compute() == there.predict(X)).all()
+
+
+class _OnFrames:
+    """A regressor of arrays that takes data frames."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def predict(self, X):
+        return self.model.predict(np.asarray(X))
+
+
+@contextmanager
+def cluster(processes):
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    place = {"host": "127.0.0.1"} if processes else {}
+    with (
+        distributed.LocalCluster(processes=processes, **place, **options) as workers,
+        distributed.Client(workers) as client,
+    ):
+        yield client
+
+
+def fitted(X, y, last):
+    experts = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=4, random_state=0)), ("last", last)]
+    return gw.MoERegressor(experts, gates=["linear"], settings=QUICK, random_state=0).fit(
+        X, y, np.linspace(0.5, 1.5, n)
+    )
+
+
+class _Shipments:
+    """What a client sends: arrays that are scattered, and the bytes of every task without them."""
+
+    def __init__(self, client, monkeypatch):
+        import cloudpickle
+
+        self.scattered, self.tasks = [], []
+        scatter, submit = client.scatter, client.submit
+
+        def scattering(data, **options):
+            self.scattered += [id(one) for one in data] if isinstance(data, list) else [id(data)]
+            return scatter(data, **options)
+
+        def submitting(work, *args, tasks=(), **options):
+            bare = [
+                [None if isinstance(a, distributed.Future) else a for a in (*args, *kwargs.values())]
+                for _, args, kwargs in tasks
+            ]
+            self.tasks.append(len(cloudpickle.dumps(bare)))
+            return submit(work, *args, tasks=tasks, **options)
+
+        monkeypatch.setattr(client, "scatter", scattering)
+        monkeypatch.setattr(client, "submit", submitting)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_on_a_cluster_arrays_travel_once_and_results_are_the_same(monkeypatch):
+    X, y = data()
+    here = fitted(X, y, Ridge(100.0))
+    with cluster(processes=False) as client:
+        seen = _Shipments(client, monkeypatch)
+        with joblib.parallel_config(backend="dask"):
+            there = fitted(X, y, Ridge(100.0))
+    same(there.predict(X), here.predict(X))
+    assert len(seen.scattered) == len(set(seen.scattered))
+    assert len(seen.scattered) <= 14  # X, targets, weights, and the rows of five folds and of all
+    assert max(seen.tasks) < 10_000 < X.nbytes + y.nbytes  # an expert, and references
+
+
+class _KillsItsWorker(RegressorMixin, BaseEstimator):
+    """A ridge whose first fit on a cluster ends the process that it runs in."""
+
+    def __init__(self, flag=""):
+        self.flag = flag
+
+    def fit(self, X, y, sample_weight=None):
+        if not Path(self.flag).exists():
+            Path(self.flag).touch()
+            os._exit(1)
+        self.model_ = Ridge(100.0).fit(X, y, sample_weight)
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(X)
+
+
+@pytest.mark.pools
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_ends_right_when_a_worker_is_killed_in_its_middle(tmp_path):
+    X, y = data()
+    here = fitted(X, y, Ridge(100.0))
+    flag = tmp_path / "killed"
+    with cluster(processes=True), joblib.parallel_config(backend="dask"):
+        there = fitted(X, y, _KillsItsWorker(str(flag)))
+    assert flag.exists()
+    same(there.predict(X), here.predict(X))
+
+
+@pytest.mark.pools
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_are_read_and_predicted_by_the_workers(tmp_path):
+    X, y = data()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    for part in range(4):
+        frame.iloc[100 * part : 100 * (part + 1)].assign(y=y[100 * part : 100 * (part + 1)]).to_parquet(
+            tmp_path / f"{part}.parquet"
+        )
+    model = prefit(X, y)
+    model.experts = [(name, _OnFrames(expert)) for name, expert in model.experts]
+    here = model.fit(frame, y).predict(frame)
+    with cluster(processes=True):
+        lazy = dd.read_parquet(tmp_path / "*.parquet")
+        there = model.fit(lazy[list("abc")], lazy["y"])
+        same(there.predict(lazy[list("abc")]).compute(), here)

@@ -1,0 +1,26 @@
+"""Level and power of "gating pays" for classes, over draws of designs."""
+
+import numpy as np
+import pytest
+
+from benchmarks.class_designs import CLASS_NULLS, gate_class_design, nats
+from benchmarks.class_verdict import fitted, GAP
+from benchmarks.verdict_designs import strength_for
+from tests.statistics.bounds import least, most
+
+pytestmark = pytest.mark.statistics
+RUNS, POWER_RUNS = 5, 12
+
+
+def says_gating_pays(design, n, seed):
+    return fitted(design, n, np.random.default_rng([seed, n]), seed).verdict_.gates
+
+
+def test_the_level_is_at_most_five_percent():
+    found = [says_gating_pays(design, 100, seed) for design in CLASS_NULLS.values() for seed in range(RUNS)]
+    assert sum(found) <= most(len(found), 0.05)
+
+
+def test_a_gate_that_saves_a_twentieth_of_a_nat_is_found():
+    design = gate_class_design(strength_for(GAP, nats))
+    assert sum(says_gating_pays(design, 500, seed) for seed in range(POWER_RUNS)) >= least(POWER_RUNS, 0.8)
