@@ -60,7 +60,7 @@ coverage: $(VENV)/.dev  ## the same tests in one process with branch coverage
 	$(BIN)/pytest --quiet -m "$(QUICK)" --cov --cov-report=term
 
 interpreter: $(TRITON)/.ready  ## the GPU kernels on small shapes in Triton's interpreter, without a GPU
-	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --quiet --noconftest -p no:cacheprovider -W ignore tests/nn/test_nn_fused.py
+	TRITON_INTERPRET=1 $(TRITON)/bin/python -m pytest --quiet --noconftest -p no:cacheprovider -W ignore tests/nn/test_nn_fused.py tests/nn/test_exact_net.py::TestKernels
 
 # New draws in every run: hypothesis prints how to repeat a failure, the statistics print their seed.
 test-slow: $(VENV)/.dev $(TRITON)/.ready  ## the tests that take longer than a few seconds, ten times the examples of the laws, new draws

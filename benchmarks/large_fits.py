@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 import gatewise as gw
 from benchmarks.timing import RESULTS, save
 from gatewise.experts import ColumnExpert
+from gatewise.progress import listen, Step
 
 FRESH, NOISE = 5000, 0.3
 WITHOUT_TREES: dict[str, Any] = {
@@ -57,6 +58,21 @@ CASES: dict[str, list[tuple[Size, bool]]] = {
 FITTED = ("cheap", "long")  # experts are fitted, and a rival is
 
 
+class Profile:
+    """CPU seconds of every stage of a fit, by its name; those of the list by the group of its members."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.process_time()
+
+    def __call__(self, step: Step) -> None:
+        now = time.process_time()
+        if step.done:
+            name = f"{step.stage}: {step.note}" if step.stage.startswith("list") and step.note else step.stage
+            self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+
 def make_rows(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A table of inputs and forecasts, each forecast good on one side of an input; responses; and the truth."""
     n, d, M = size
@@ -73,8 +89,10 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
     fresh, _, truth = make_rows(size._replace(n=FRESH if size.d < 1000 else 500), rng)
     experts = [(f"e{m}", ColumnExpert(size.d + m)) for m in range(size.M)]
     model = gw.MoERegressor(experts, cv="prefit", random_state=0, **({} if trees else WITHOUT_TREES))
+    profile = Profile()
     start, wall = time.process_time(), time.perf_counter()
-    model.fit(X, y)
+    with listen(profile):
+        model.fit(X, y)
     used, waited = time.process_time() - start, time.perf_counter() - wall
     stack = fresh[:, size.d :] @ model.stack_weights_
     return {
@@ -86,6 +104,8 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
         "distance": float(np.sqrt(np.mean((model.predict(fresh) - truth) ** 2))),
         "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
         "left_out": len(model.left_out_),
+        "rows_learned": model.rows_learned_,
+        "profile": profile.seconds,
     }
 
 

@@ -151,6 +151,7 @@ class Pool:
         n, M = len(targets), len(self.experts)
         columns, params = targets.reshape(n, -1), [self.params.get(name, {}) for name in self.names]
         given = [X, columns, *chain(*splits), *chain(*(own.values() for own in params))]
+        experts = self._seeded()
         done, now = [], RUNNING.get()
         if now is not None:
             now.stage(stage, M * len(splits))
@@ -164,7 +165,7 @@ class Pool:
                 *params[m].values(),
             )
             for fold, split in zip(_fold_labels(splits), splits, strict=True)
-            for m, (name, expert) in enumerate(self._seeded())
+            for m, (name, expert) in enumerate(experts)
         ]
         for result in _results(tasks, given, bounded_jobs(self.n_jobs)):
             done.append(result)
