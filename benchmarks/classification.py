@@ -1,28 +1,23 @@
-"""``python -m benchmarks.classification``: a gate as truth, and the time of a fit beside scikit-learn's stack.
+"""``python -m benchmarks.classification``: a gate as truth.
 
-The first part has given probabilities of three experts and a softmax gate that is linear in two inputs, 0.05 nats a
-row below the best constant weights: the excess log loss of `MoEClassifier` over the truth, beside that of the best
-stack. The second part fits the default pool of five classifiers by `MoEClassifier` and by `StackingClassifier`, in
-CPU seconds.
+Given are probabilities of three experts and a softmax gate that is linear in two inputs, 0.05 nats a row below the
+best constant weights: the excess log loss of `MoEClassifier` over the truth, beside that of the best stack.
 """
 
-import time
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
-import pandas as pd
 import typer
 from sklearn.ensemble import HistGradientBoostingClassifier, StackingClassifier
 from sklearn.linear_model import LogisticRegression
 
 import gatewise as gw
-from benchmarks.class_designs import D, drawn_classes, gate_class_design, gate_truth, nats
+from benchmarks.class_designs import D, gate_class_design, gate_truth, nats
 from benchmarks.class_verdict import GAP
 from benchmarks.command import start
 from benchmarks.timing import save
 from benchmarks.verdict_designs import strength_for
-from gatewise.app.models.default_classifiers import make_classifiers
 from gatewise.arrays import Floats
 
 FRESH = 20_000
@@ -55,42 +50,15 @@ def _excess(truth: Floats, p: Floats) -> float:
     return float((truth * np.log(truth / np.maximum(p, 1e-12))).sum(axis=1).mean())
 
 
-def fit_seconds(n: int, seed: int = 0) -> dict[str, float]:
-    """CPU seconds of one fit of five classifiers to n rows of ten inputs."""
-    rng = np.random.default_rng(seed)
-    X = pd.DataFrame(rng.normal(size=(n, 10)), columns=[f"x{j}" for j in range(10)])
-    scores = 1.5 * X["x0"] + X["x1"] * X["x2"] + np.sin(3 * X["x3"])
-    p = 1.0 / (1.0 + np.exp(-scores.to_numpy()))
-    y = drawn_classes(np.column_stack([1.0 - p, p]), rng)
-    models: dict[str, Any] = {
-        "StackingClassifier": StackingClassifier(make_classifiers(X), LogisticRegression(), cv=5),
-        "MoEClassifier": gw.MoEClassifier(make_classifiers(X), random_state=0),
-    }
-    found = {}
-    for name, model in models.items():
-        begun = time.process_time()
-        model.fit(X, y)
-        found[name] = time.process_time() - begun
-    found["ratio"] = found["MoEClassifier"] / found["StackingClassifier"]
-    return found
-
-
-def main(
-    runs: Annotated[int, typer.Option(min=0, help="Draws of the design with a gate; 0 leaves it out.")] = 20,
-    rows: Annotated[int, typer.Option(min=0, help="Rows of the timed fit; 0 leaves it out.")] = 20_000,
-) -> None:
-    """Both parts, each with a file of its own."""
+def main(runs: Annotated[int, typer.Option(min=1, help="Draws of the design with a gate.")] = 20) -> None:
+    """The mean excess of every method."""
     warnings.filterwarnings("ignore", category=UserWarning)
-    if runs:
-        strength = strength_for(GAP, nats)
-        drawn = [excesses(strength, 1000, seed) for seed in range(runs)]
-        mean = {name: float(np.mean([one[name] for one in drawn])) for name in drawn[0]}
-        stack = min(value for name, value in mean.items() if name != "gatewise")
-        found = {"runs": runs, "nats": GAP, "excess": mean, "of the best stack": mean["gatewise"] / stack}
-        save("classification", found)
-    if rows:
-        fit_seconds(300)  # compiled code is loaded
-        save("class_fit_time", {"rows": rows, "seconds": fit_seconds(rows)})
+    strength = strength_for(GAP, nats)
+    drawn = [excesses(strength, 1000, seed) for seed in range(runs)]
+    mean = {name: float(np.mean([one[name] for one in drawn])) for name in drawn[0]}
+    stack = min(value for name, value in mean.items() if name != "gatewise")
+    found = {"runs": runs, "nats": GAP, "excess": mean, "of the best stack": mean["gatewise"] / stack}
+    save("classification", found)
 
 
 if __name__ == "__main__":

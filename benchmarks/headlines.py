@@ -34,6 +34,15 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("real", "mean rank on real data, default pool",
              ("tables", {"pool": "default", "rows": "both halves"}, "standings", {"competitor": "gatewise"},
               "mean_rank"), "", better="less"),
+    *(Headline("locality", f"distance to the truth, {design} gate",
+               ("rows", {"design": design, "competitor": "gatewise"}, "mse"), "mean square", better="less")
+      for design in ("linear", "quadratic", "nonlinear", "half-space")),
+    Headline("classes", "mean rank in log loss on real data", ("standings", {"method": "gatewise"}, "rank"), "",
+             better="less"),
+    Headline("classification", "excess log loss where a gate is true, over the best stack's", ("of the best stack",),
+             "of it", 0.5, "less"),
+    Headline("class_fit_time", "fit of MoEClassifier over StackingClassifier", ("seconds", "ratio"), "of its time",
+             1.5, "less"),
     *(Headline("ablations", f"MSE over that of the router with {part}", ("table", part, "both halves", "ratio"),
                "of it", better="less")
       for part in ("gates off", "trees off", "shared parts off", "power 1", "one order", "no guard")),

@@ -125,7 +125,7 @@ class TestDask:
         )
 
     def test_dask_is_not_installed(self, reproduce, monkeypatch):
-        monkeypatch.setitem(sys.modules, "dask", None)
+        monkeypatch.setitem(sys.modules, "dask.distributed", None)
         code, _, err = reproduce("scales", "--backend", "dask", "--scheduler", "tcp://127.0.0.1:9")
         assert (code, last(err)) == (2, "gatewise: the dask backend needs: pip install 'gatewise[dask]'")
 

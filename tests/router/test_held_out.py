@@ -57,7 +57,7 @@ def test_shares_and_the_best_plain_answer_have_not_seen_the_part_they_forecast(r
     """
     x, F, _ = rows
     F = F[:, :1] + np.array([0.0, 3.0])
-    part, candidates = FOLD == 3, candidate_list(["a", "b"], {}, (), corrected=False)
+    part, candidates = FOLD == 3, candidate_list(["a", "b"], {}, corrected=False)
     fits = [given_forecasts(F[:, 0] + np.where(part, shift, -2.0), x, F, candidates) for shift in (-2.0, 1.0, 4.0)]
     assert all(fit.final.stack.tolist() == [1.0, 0.0] for fit in fits)
     first, _, last = (fit.forecasts for fit in fits)
@@ -66,9 +66,12 @@ def test_shares_and_the_best_plain_answer_have_not_seen_the_part_they_forecast(r
     assert second_difference([fit.signal[part] for fit in fits]) < 1e-9
 
 
+GATES = [(1.0, None), (10.0, None)]
+
+
 def test_lists_have_not_seen_the_part_they_forecast(rows):
     x, F, y = rows
-    part, candidates = FOLD == 3, candidate_list(["a", "b"], {"linear": [None]}, (1.0, 10.0), corrected=False)
+    part, candidates = FOLD == 3, candidate_list(["a", "b"], {"linear": GATES}, corrected=False)
     before, after = (given_forecasts(y + shift * part * np.sign(x[:, 0]), x, F, candidates) for shift in (0.0, 4.0))
     np.testing.assert_allclose(before.stack[part], after.stack[part], rtol=1e-9)
     assert np.abs(before.stack - after.stack)[~part].max() > 1e-3

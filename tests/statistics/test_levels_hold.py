@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from benchmarks.class_verdict import CONSTANTS, GAP, gap, says_gating_pays
 from benchmarks.specialists import NULLS, three_special
-from benchmarks.verdict_designs import strength_for
 from gatewise.geometry import alignment, specialization
 from gatewise.geometry.grouped_rows import sign_flip_p_values
 from gatewise.geometry.two_sample import permutation_p_values
@@ -104,13 +102,3 @@ def test_a_router_as_good_as_two_models_is_rarely_said_to_beat_both():
         singles = rng.normal(size=(100, 2))
         hits += largest_p_value(rng.normal(size=100), singles) <= 0.05
     assert hits <= most(len(runs), 0.05)
-
-
-def test_classifiers_are_rarely_said_to_need_a_gate_and_one_that_is_there_is_found():
-    """Eight samples of 400 rows with constant weights as truth: false in at most 5 %. Five with a gate, 0.05 nats."""
-    nulls = [says_gating_pays(400, weights, 0.0, int(rng.integers(2**31)))
-             for weights in CONSTANTS.values() for rng in draws(4, "classes")]  # fmt: skip
-    assert sum(nulls) <= most(len(nulls), 0.05)
-    strength = strength_for(GAP, gap, halvings=12)
-    found = [says_gating_pays(500, None, strength, int(rng.integers(2**31))) for rng in draws(5, "class gate")]
-    assert sum(found) >= least(len(found), 0.9)
