@@ -62,9 +62,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
 
     @property
     def rows_learned_(self) -> int:
-        """The number of rows with held-out forecasts that the list learned from; of more than 50,000 rows n a random
-        choice of sqrt(50,000 n).
-        """
+        """The number of rows that the list learned from: of more than 50,000 rows n, a random choice."""
         check_is_fitted(self)
         return len(np.unique(self.out_of_fold_.rows))
 
