@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
+from typing import Self
 
 import numpy as np
 from scipy.special import softmax
@@ -49,6 +50,10 @@ class RouterSample:
     loss: Loss
     sample_weight: Floats
     rate: float
+
+    def part(self, entries: Indices) -> Self:
+        """Some of the entries."""
+        return replace(self, seen=self.seen.part(entries), held_out=self.held_out.part(entries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,17 +117,24 @@ def _best_plain(errors: Floats, weight: Floats, log_prior: Floats) -> Floats:
     return np.asarray(np.eye(len(mean))[mean.argmin()])
 
 
-def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> RouterFit:
+def learn(
+    sample: RouterSample,
+    candidates: tuple[Candidate, ...],
+    settings: MoESettings,
+    seed: int,
+    purpose: str = "router",
+) -> RouterFit:
     """Learn a router: fit the list on folds, aggregate its held-out forecasts by AFTER, fit the list on all rows.
 
-    ``seed`` draws the orders of the rows.
+    ``seed`` draws the orders of the rows; ``purpose`` is what the progress calls the list.
     """
     seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
     F, loss = seen.F, sample.loss.part(data.rows)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     splits = _gate_splits(data, weight, seed)
     some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
-    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, [*splits, (np.arange(len(F)), some)], seed)
+    both = [*splits, (np.arange(len(F)), some)]
+    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose)
     now = RUNNING.get()
     if now is not None:
         now.stage("weights of the list")
