@@ -34,6 +34,7 @@ PARTS = 5  # parts that the rows are divided into: the shares for one part are l
 MEMORY = 100  # rows that the scales remember when rows are added later
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
+NONE_YET = np.empty(0)  # predictions of rows that are added later
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
@@ -61,8 +62,8 @@ class Mixing:
     """The result of AFTER over S candidates on n rows.
 
     ``shares`` (S,) are the weights averaged over the second half of time and over the random orders of the rows,
-    ``online`` (n,) the one-step-ahead predictions averaged over the orders, ``scale`` (S,) the candidates' scales.
-    ``switching`` is the state of AFTER with forgetting once rows were added later.
+    ``scale`` (S,) the candidates' scales. Once rows were added later, ``online`` has the one-step-ahead predictions
+    of the last ones, and ``switching`` is the state of AFTER with forgetting.
     """
 
     shares: Floats
@@ -293,15 +294,15 @@ def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -
         forecasts, loss, weight = forecasts[kept], loss.part(kept), weight[kept]
     if not weight.any():
         nothing = np.ones(forecasts.shape[1])
-        return [Mixing(softmax(prior), np.full(len(forecasts), np.nan), nothing) for prior in log_priors]
+        return [Mixing(softmax(prior), NONE_YET, nothing) for prior in log_priors]
     loss = loss.calibrated(forecasts, weight)
     log_density = weight[:, None] * loss.log_density(forecasts)
     scale = np.broadcast_to(loss.scale, forecasts.shape[1])
     found = []
     for prior in log_priors:
         tempered = (given.rate * information(log_density, prior)) * log_density
-        averages = time_average(prior, tempered, forecasts, orders, skipped=len(forecasts) // 2)
-        found.append(Mixing(*averages, scale))
+        averages = time_average(prior, tempered, orders, skipped=len(forecasts) // 2)
+        found.append(Mixing(averages.weights, NONE_YET, scale))
     return found
 
 

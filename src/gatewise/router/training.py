@@ -121,7 +121,7 @@ def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> Rou
     Members far behind there are not fitted to all entries. The choice has seen the responses of the entries that
     it was made on, so what speaks for gates is taken from the others.
     """
-    n, settings, seed = len(sample.seen), task.settings, task.seed
+    n, settings, seed = len(sample.held_out.rows), task.settings, task.seed
     candidates, most = _candidates(task, sample.seen, distinct), isqrt(MOST_TRIED**2 // len(distinct))
     if n <= 2 * most:
         return learn(sample, candidates, settings, seed)
