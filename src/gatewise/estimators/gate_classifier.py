@@ -6,7 +6,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_rng, Floats
-from gatewise.estimators.class_pool import ClassPool, ProbabilityModel
+from gatewise.estimators.floored_classifiers import FlooredClassifiers, ProbabilityModel
 from gatewise.estimators.validation import all_or_nothing, checked_gate
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
@@ -83,7 +83,7 @@ class GateClassifier(ProbabilityModel):
         now = RUNNING.get()
         if now is not None:
             now.stage("experts")
-        classifiers = ClassPool.of(pools.experts.experts, labels, seed=0)
+        classifiers = FlooredClassifiers.of(pools.experts.experts, labels, seed=0)
         F = classifiers.observed(given, labels)
         if now is not None:
             now.stage("search of the gate")

@@ -17,7 +17,7 @@ from gatewise.aggregation.router_facts import class_router_facts
 from gatewise.aggregation.router_run import learn_along
 from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
-from gatewise.estimators.class_pool import blocks_of_classes, ClassPool, ProbabilityModel
+from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
 from gatewise.estimators.router_aggregator import as_measure
 from gatewise.estimators.validation import all_or_nothing, checked_gate
 from gatewise.experts.gated import GatedExperts
@@ -104,7 +104,7 @@ class RouterClassifier(ProbabilityModel):
         given, rows, labels = self._labelled(X, y)
         pools = GatedExperts.of(self.experts, (), checked_gate(self.gate).n_experts)
         blocks, measure, rng = blocks_of_classes(self.blocks), as_measure(self.projection), as_rng(self.random_state)
-        classifiers = ClassPool.of(pools.experts.experts, labels, seed=int(rng.integers(2**31)))
+        classifiers = FlooredClassifiers.of(pools.experts.experts, labels, seed=int(rng.integers(2**31)))
         n1, _, n3, n4 = counts = blocks.counts(len(labels), classifiers.pool.can_predict, measure is None)
         given_order = blocks.order == "given"
         orders = (
@@ -161,7 +161,9 @@ class RouterClassifier(ProbabilityModel):
         self.acceptance_, self.ess_ = first.acceptance, first.ess
 
 
-def _asked(classifiers: ClassPool, X: Any, labels: NDArray[Any], first: Indices) -> tuple[ClassPool, Floats]:
+def _asked(
+    classifiers: FlooredClassifiers, X: Any, labels: NDArray[Any], first: Indices
+) -> tuple[FlooredClassifiers, Floats]:
     """The experts, fitted to the first block where need be, and what they gave to the other labels, (n, M)."""
     rest = np.setdiff1d(np.arange(len(labels)), first)
     if len(first):

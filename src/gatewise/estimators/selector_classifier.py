@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
-from gatewise.estimators.class_pool import blocks_of_classes, ClassPool, ProbabilityModel
+from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
 from gatewise.estimators.validation import all_or_nothing, checked_labels, validated
 from gatewise.experts.pool import Pool
 from gatewise.losses import Outcome
@@ -88,7 +88,7 @@ class SelectorClassifier(ProbabilityModel):
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
         pool = pool.fit_unfitted(_safe_indexing(given, first), labels[first])
-        classifiers = ClassPool.of(pool.experts, labels, seed=0, kind="candidate")
+        classifiers = FlooredClassifiers.of(pool.experts, labels, seed=0, kind="candidate")
         P = classifiers.probabilities(_safe_indexing(given, rest))  # (rest, L, C)
         F = np.full((n, len(pool)), np.nan)
         F[rest] = ClassRows(P, classifiers.codes(labels[rest])).observed

@@ -19,7 +19,7 @@ from gatewise.router.class_rows import ClassRows, ProbabilityFloor
 
 
 @dataclass(frozen=True, eq=False)
-class ClassPool:
+class FlooredClassifiers:
     """M experts that answer with probabilities of ``classes`` (C,), and the floor of these.
 
     Every probability p becomes (1 - e) p + e / C with e = 1 / (n + 1) for the n rows of a fit: a wrong 0 costs about
@@ -71,9 +71,9 @@ class ClassPool:
 
 
 class ProbabilityModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that decides for the class of largest probability; its ``_classifiers`` are a `ClassPool`."""
+    """A classifier that decides for the class of largest probability that its ``_classifiers`` have together."""
 
-    _classifiers: ClassPool
+    _classifiers: FlooredClassifiers
 
     def predict(self, X: Any, **readout: Any) -> NDArray[Any]:
         """The most probable label of every row, (n,); keywords as in ``predict_proba``."""
