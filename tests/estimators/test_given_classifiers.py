@@ -332,6 +332,15 @@ def test_blocks_without_meaning_are_refused(name):
             model.fit(X, Y)
 
 
+def test_a_refit_that_fails_leaves_the_model_as_it_was():
+    model = gw.RouterClassifier(EXPERTS, DENSE, THETAS, random_state=0).fit(X, Y)
+    before, attributes = model.predict_proba(X), dict(vars(model))
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(np.column_stack([X, X]), np.full(N, "a"))
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
 def test_experts_of_one_gate_must_be_fitted():
     with pytest.raises(ValueError, match="must be fitted"):
         gw.GateClassifier([LogisticRegression()] * 2, gw.LinearGate(2)).fit(X, Y)

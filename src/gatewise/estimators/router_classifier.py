@@ -25,6 +25,7 @@ from gatewise.experts.pool import Pool
 from gatewise.gates import Gate
 from gatewise.losses import Outcome
 from gatewise.nets import ListNet, Net
+from gatewise.progress import RUNNING
 
 
 class RouterClassifier(ProbabilityModel):
@@ -165,7 +166,9 @@ def _asked(
     classifiers: FlooredClassifiers, X: Any, labels: NDArray[Any], first: Indices
 ) -> tuple[FlooredClassifiers, Floats]:
     """The experts, fitted to the first block where need be, and what they gave to the other labels, (n, M)."""
-    rest = np.setdiff1d(np.arange(len(labels)), first)
+    rest, now = np.setdiff1d(np.arange(len(labels)), first), RUNNING.get()
+    if now is not None:
+        now.stage("experts", max(1, len(classifiers.pool.unfitted())))
     if len(first):
         classifiers = classifiers.fitted(_safe_indexing(X, first), labels[first])
     F = np.full((len(labels), len(classifiers.pool)), np.nan)
