@@ -39,6 +39,13 @@ def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.ran
     return [first, *others]
 
 
+def block_orders(blocks: Blocks, n: int, n_first: int, rng: np.random.Generator) -> list[Indices]:
+    """The orders of n rows that ``blocks`` asks for, all with the same ``n_first`` rows at the beginning."""
+    if blocks.order == "given":
+        return blocks.orders(n, rng)
+    return orders_with_one_first_block(n, n_first, blocks.n_orders, rng)
+
+
 def select(
     F: Floats,
     y: Floats,

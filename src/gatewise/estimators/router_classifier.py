@@ -15,7 +15,7 @@ from gatewise.aggregation.ordered import AggregationSetting, Observations, Order
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.router_facts import class_router_facts
 from gatewise.aggregation.router_run import learn_along
-from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block
+from gatewise.aggregation.selection_orders import block_orders, one_or_stacked
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
 from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
 from gatewise.estimators.router_aggregator import as_measure
@@ -107,12 +107,7 @@ class RouterClassifier(ProbabilityModel):
         blocks, measure, rng = blocks_of_classes(self.blocks), as_measure(self.projection), as_rng(self.random_state)
         classifiers = FlooredClassifiers.of(pools.experts.experts, labels, seed=int(rng.integers(2**31)))
         n1, _, n3, n4 = counts = blocks.counts(len(labels), classifiers.pool.can_predict, measure is None)
-        given_order = blocks.order == "given"
-        orders = (
-            blocks.orders(len(labels), rng)
-            if given_order
-            else orders_with_one_first_block(len(labels), n1, blocks.n_orders, rng)
-        )
+        orders = block_orders(blocks, len(labels), n1, rng)
         classifiers, F = _asked(classifiers, given, labels, orders[0][:n1])
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):

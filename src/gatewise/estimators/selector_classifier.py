@@ -8,7 +8,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
-from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
+from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
 from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
 from gatewise.estimators.validation import all_or_nothing, checked_labels, validated
@@ -78,11 +78,7 @@ class SelectorClassifier(ProbabilityModel):
         if len(np.unique(labels)) < 2:
             raise ValueError(f"y must have at least two classes, but has one class, {labels.tolist()[0]!r}")
         counts, n, rng = blocks.counts(len(labels), pool.can_predict, False), len(labels), as_rng(self.random_state)
-        orders = (
-            blocks.orders(n, rng)
-            if blocks.order == "given"
-            else orders_with_one_first_block(n, counts.burn_in, blocks.n_orders, rng)
-        )
+        orders = block_orders(blocks, n, counts.burn_in, rng)
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
         now = RUNNING.get()
         if now is not None:
