@@ -68,9 +68,12 @@ def test_averages_over_orders_are_those_of_the_paths(log_density, seed):
     for order, path in zip(orders, paths, strict=True):
         online[order] += (path * forecasts[order]).sum(axis=1) / 3
     with mock.patch.object(weighting, "BLOCK_NUMBERS", 9):
-        found = weighting.time_average(prior, log_density, forecasts, orders)
+        found = weighting.time_average(prior, log_density, orders, forecasts=forecasts)
+        skipping = weighting.time_average(prior, log_density, orders, skipped=n // 2)
     np.testing.assert_allclose(found.weights, np.mean(paths, axis=(0, 1)), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(found.predictions, online, rtol=1e-9, atol=1e-12)
+    later = [path[n // 2 :] for path in paths]
+    np.testing.assert_allclose(skipping.weights, np.mean(later, axis=(0, 1)), rtol=1e-9, atol=1e-12)
 
 
 def test_densities_that_underflow_survive_as_ratios():
@@ -88,14 +91,14 @@ def test_huge_differences_that_cancel_leave_the_small_ones():
 def test_averages_over_orders_with_densities_of_zero():
     """A candidate that called a row impossible has weight before that row and none after it, in every order."""
     rng = np.random.default_rng(0)
-    log_density, forecasts = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
+    log_density = rng.normal(size=(8, 3))
     log_density[3, 1] = -np.inf
     orders = [np.arange(8), np.arange(8)[::-1]]
     paths = [gw.after(log_density[order])[:-1] for order in orders]
-    found = weighting.time_average(np.zeros(3), log_density, forecasts, orders)
+    found = weighting.time_average(np.zeros(3), log_density, orders)
     np.testing.assert_allclose(found.weights, np.mean(paths, axis=(0, 1)), rtol=1e-12)
     with pytest.raises(ValueError, match="impossible under every candidate"):
-        weighting.time_average(np.zeros(3), np.full((8, 3), -np.inf), forecasts, orders)
+        weighting.time_average(np.zeros(3), np.full((8, 3), -np.inf), orders)
 
 
 def test_one_observation_that_is_impossible_leaves_the_weights():

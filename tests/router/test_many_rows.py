@@ -58,3 +58,30 @@ def test_a_thinned_sample_has_weight_in_whole_blocks_only():
     assert set(kept.sum(axis=1).tolist()) == {0.0, 64.0}
     assert not thin.sample_weight[weight == 0.0].any()
     assert members._thinned(sample, 6400) is sample
+
+
+class TestTrial:
+    """Of many rows a few say which members of the list learn from all."""
+
+    def test_what_has_no_share_on_few_rows_is_not_fitted_to_all(self, rows, monkeypatch):
+        X, y, truth = rows
+        whole = fitted(X, y, cv="prefit")
+        monkeypatch.setattr(training, "MOST_TRIED", 700)
+        some = fitted(X, y, cv="prefit")
+        assert set(some.candidates_) < set(whole.candidates_)
+        distance, best = (np.sqrt(np.mean((one.predict(X) - truth) ** 2)) for one in (some, whole))
+        assert distance < 1.1 * best + 0.01
+        assert some.verdict_.headline == whole.verdict_.headline == "gating pays"
+
+    def test_the_test_of_gates_leaves_the_rows_of_the_trial_out(self, rows, monkeypatch):
+        X, y, _ = rows
+        fits, signals, by_row = [], [], training._by_row
+        monkeypatch.setattr(training, "MOST_TRIED", 700)
+        monkeypatch.setattr(training, "learn", lambda *given: fits.append(learning.learn(*given)) or fits[-1])
+        monkeypatch.setattr(training, "_by_row", lambda *given: signals.append(given[1]) or by_row(*given))
+        fitted(X, y, cv="prefit")
+        (trial, last), (signal,) = fits, signals
+        assert len(trial.rows) == isqrt(700**2 // 2)
+        tried = np.isin(last.rows, trial.rows)
+        assert not signal[tried].any()
+        assert signal[~tried].all()

@@ -37,7 +37,7 @@ class AfterState(NamedTuple):
 
 
 class TimeAverage(NamedTuple):
-    """Averages of an aggregation: weights (S,) over time and orders, predictions (n,) of every row over orders."""
+    """Averages of an aggregation: weights (S,) over time and orders; predictions (n,) over orders, if asked."""
 
     weights: Floats
     predictions: Floats
@@ -148,16 +148,20 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
 
 
 def time_average(
-    log_prior: Floats, log_density: Floats, forecasts: Floats, orders: Iterable[Indices], skipped: int = 0
+    log_prior: Floats,
+    log_density: Floats,
+    orders: Iterable[Indices],
+    skipped: int = 0,
+    forecasts: Floats | None = None,
 ) -> TimeAverage:
     """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
 
     ``weights`` are the weights that predict a row, averaged over orders and over the rows of each but its first
     ``skipped``; ``predictions`` the forecasts (n, S) of each row with the weights that predict it, averaged over
-    orders. Every order holds every row once. The path is made a block of rows at a time.
+    orders, where they are given. Every order holds every row once. The path is made a block of rows at a time.
 
     >>> density = np.log([[0.5, 0.25], [0.5, 0.25]])
-    >>> time_average(np.zeros(2), density, np.array([[1.0, 0.0], [1.0, 0.0]]), [np.array([1, 0])])
+    >>> time_average(np.zeros(2), density, [np.array([1, 0])], forecasts=np.array([[1.0, 0.0], [1.0, 0.0]]))
     TimeAverage(weights=array([0.58333333, 0.41666667]), predictions=array([0.66666667, 0.5       ]))
     """
     start, wide = init(log_prior).log_weights, _wide_rows(log_density)
@@ -165,13 +169,15 @@ def time_average(
     if possible:  # then the candidates that have weight are the same in every order
         counted, top = _counted(start, log_density)
         log_density = counted - top[:, None]
-    weights, predictions, n_orders = np.zeros(start.size), np.zeros(len(forecasts)), 0
+    jump = skipped if possible and forecasts is None and not wide.any() else 0
+    weights, predictions, n_orders = np.zeros(start.size), np.zeros(0 if forecasts is None else len(forecasts)), 0
     for order in orders:
-        done = 0
-        for rows, predicting in _predicting(start, log_density, wide, possible, order):
+        done, first = jump, start + log_density[order[:jump]].sum(axis=0) if jump else start
+        for rows, predicting in _predicting(first - first.max(), log_density, wide, possible, order[jump:]):
             weights += predicting[max(skipped - done, 0) :].sum(axis=0)
             done += len(rows)
-            predictions[rows] += np.einsum("is,is->i", predicting, forecasts[rows])
+            if forecasts is not None:
+                predictions[rows] += np.einsum("is,is->i", predicting, forecasts[rows])
         n_orders += 1
     return TimeAverage(weights / weights.sum(), predictions / n_orders)
 

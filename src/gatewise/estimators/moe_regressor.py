@@ -195,6 +195,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     experts_, shared_ : lists
         The fitted experts.
     candidates_ : tuple of Candidate
+        The list. Of more than 24,000 / sqrt(M) rows, half as many are drawn to try it on, and members far behind
+        there are not in it.
     weights_ : array (S,)
         The share of every candidate in predictions; one below 0.001 is zero.
     sigma_ : array (S,)

@@ -62,6 +62,10 @@ class HeldOut:
             for number, part in enumerate(self.train)
         )
 
+    def part(self, entries: Indices) -> "HeldOut":
+        """Some of the entries; the experts of each split were fitted on the same rows."""
+        return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries])
+
     def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate may be fitted to, and the entries that it then predicts.
 

@@ -323,7 +323,7 @@ def _verdict(
         aggregate=by_row(aggregate),
         stack=by_row(stack),
         single=by_row(singles[:, best]),
-        signal=signal[rows],
+        signal=signal * sample_weight[:, None],
         sample_weight=sample_weight[rows],
     )
     return reach_verdict(fit.final.candidates, shares, nearest, names[best], losses)

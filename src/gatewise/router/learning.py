@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import islice
+from typing import Self
 
 import numpy as np
 from scipy.special import softmax
@@ -33,6 +34,7 @@ PARTS = 5  # parts that the rows are divided into: the shares for one part are l
 MEMORY = 100  # rows that the scales remember when rows are added later
 MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
+NONE_YET = np.empty(0)  # predictions of rows that are added later
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
@@ -50,14 +52,18 @@ class RouterSample:
     sample_weight: Floats
     rate: float
 
+    def part(self, entries: Indices) -> Self:
+        """Some of the entries."""
+        return replace(self, seen=self.seen.part(entries), held_out=self.held_out.part(entries))
+
 
 @dataclass(frozen=True, eq=False)
 class Mixing:
     """The result of AFTER over S candidates on n rows.
 
     ``shares`` (S,) are the weights averaged over the second half of time and over the random orders of the rows,
-    ``online`` (n,) the one-step-ahead predictions averaged over the orders, ``scale`` (S,) the candidates' scales.
-    ``switching`` is the state of AFTER with forgetting once rows were added later.
+    ``scale`` (S,) the candidates' scales. Once rows were added later, ``online`` has the one-step-ahead predictions
+    of the last ones, and ``switching`` is the state of AFTER with forgetting.
     """
 
     shares: Floats
@@ -112,17 +118,24 @@ def _best_plain(errors: Floats, weight: Floats, log_prior: Floats) -> Floats:
     return np.asarray(np.eye(len(mean))[mean.argmin()])
 
 
-def learn(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> RouterFit:
+def learn(
+    sample: RouterSample,
+    candidates: tuple[Candidate, ...],
+    settings: MoESettings,
+    seed: int,
+    purpose: str = "router",
+) -> RouterFit:
     """Learn a router: fit the list on folds, aggregate its held-out forecasts by AFTER, fit the list on all rows.
 
-    ``seed`` draws the orders of the rows.
+    ``seed`` draws the orders of the rows; ``purpose`` is what the progress calls the list.
     """
     seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
     F, loss = seen.F, sample.loss.part(data.rows)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     splits = _gate_splits(data, weight, seed)
     some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
-    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, [*splits, (np.arange(len(F)), some)], seed)
+    both = [*splits, (np.arange(len(F)), some)]
+    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose)
     now = RUNNING.get()
     if now is not None:
         now.stage("weights of the list")
@@ -281,15 +294,15 @@ def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -
         forecasts, loss, weight = forecasts[kept], loss.part(kept), weight[kept]
     if not weight.any():
         nothing = np.ones(forecasts.shape[1])
-        return [Mixing(softmax(prior), np.full(len(forecasts), np.nan), nothing) for prior in log_priors]
+        return [Mixing(softmax(prior), NONE_YET, nothing) for prior in log_priors]
     loss = loss.calibrated(forecasts, weight)
     log_density = weight[:, None] * loss.log_density(forecasts)
     scale = np.broadcast_to(loss.scale, forecasts.shape[1])
     found = []
     for prior in log_priors:
         tempered = (given.rate * information(log_density, prior)) * log_density
-        averages = time_average(prior, tempered, forecasts, orders, skipped=len(forecasts) // 2)
-        found.append(Mixing(*averages, scale))
+        averages = time_average(prior, tempered, orders, skipped=len(forecasts) // 2)
+        found.append(Mixing(averages.weights, NONE_YET, scale))
     return found
 
 

@@ -16,7 +16,7 @@ from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
 from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
 from gatewise.losses import LogLoss, Loss, ResidualLoss
-from gatewise.router.candidates import Candidate, candidate_list
+from gatewise.router.candidates import Candidate, candidate_list, promising
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
@@ -26,8 +26,9 @@ from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
 
-MOST_TESTED, MOST_TESTED_CLASSES = 20_000, 8_000  # rows that the test of gates uses, at most
+MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
 MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
+MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
@@ -99,7 +100,7 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
         distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
     everything = np.arange(len(held_out.rows))
     sample, view = _prepare(task, held_out, target, everything, distinct)
-    fit = learn(sample, _candidates(task, sample.seen, distinct), task.settings, task.seed)
+    fit = _learned(task, sample, distinct)
     if len(distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
@@ -111,8 +112,24 @@ def _some_entries(held: HeldOut, seed: int) -> HeldOut:
     n = len(held.rows)
     if n <= MOST_LEARNED:
         return held
-    kept = np.sort(np.random.default_rng([seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False))
-    return replace(held, rows=held.rows[kept], fold=held.fold[kept], F=held.F[kept])
+    return held.part(np.sort(np.random.default_rng([seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False)))
+
+
+def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> RouterFit:
+    """Learn the router; where entries are many, the list is tried on a random choice of them first.
+
+    Members far behind there are not fitted to all entries. The choice has seen the responses of the entries that
+    it was made on, so what speaks for gates is taken from the others.
+    """
+    n, settings, seed = len(sample.held_out.rows), task.settings, task.seed
+    candidates, most = _candidates(task, sample.seen, distinct), isqrt(MOST_TRIED**2 // len(distinct))
+    if n <= 2 * most:
+        return learn(sample, candidates, settings, seed)
+    tried = np.sort(np.random.default_rng([seed, 4]).choice(n, most, replace=False))
+    few = sample.part(tried)
+    first = learn(few, _candidates(task, few.seen, distinct), settings, seed, "trial")
+    fit = learn(sample, promising(candidates, first.final.candidates, first.errors), settings, seed)
+    return replace(fit, signal=np.where(np.isin(fit.entries, tried)[:, None], 0.0, fit.signal))
 
 
 def _distinct(F: Floats, size: float) -> Indices:
@@ -299,19 +316,16 @@ def _in_parts(F: Floats, seed: int) -> HeldOut:
 
 
 def _test_folds(task: TrainingTask) -> list[Indices]:
-    """At least four sets of rows that no split divides, MOST_TESTED rows in all at most; fewer of classes.
-
-    The test fits all experts once more, and for classes that would take half as long as the fit itself.
-    """
+    """At least four sets of rows that no split divides, MOST_TESTED rows in all at most."""
     rng = np.random.default_rng([task.seed, 2])
     rows = np.concatenate([test for _, test in task.splits])
     if len(task.splits) >= 4 and len(np.unique(rows)) == len(rows):
         folds = [test for _, test in task.splits]
     else:
         folds = np.array_split(rng.permutation(len(task.y)), 6)
-    total, most = sum(len(fold) for fold in folds), MOST_TESTED_CLASSES if task.routed.outputs else MOST_TESTED
-    if total > most:
-        folds = [rng.permutation(fold)[: max(1, most * len(fold) // total)] for fold in folds]
+    total = sum(len(fold) for fold in folds)
+    if total > MOST_TESTED:
+        folds = [rng.permutation(fold)[: max(1, MOST_TESTED * len(fold) // total)] for fold in folds]
     return [fold for fold in folds if len(fold)]
 
 

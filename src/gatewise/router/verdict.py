@@ -84,9 +84,9 @@ class Verdict:
 class HeldOutLosses:
     """Errors (n,) of held-out rows: of the aggregate, the convex stack, and the best single expert.
 
-    ``signal`` (n, 2) is minus the slope of the loss at an answer without gates, times what gates change there: its
-    mean is positive if gates move predictions towards the responses. The answers are the aggregate without gates, and
-    the best candidate without one.
+    ``signal`` (N, 2), of these rows or of others, is minus the slope of the loss at an answer without gates, times
+    what gates change there, times the row's weight: its mean is positive if gates move predictions towards the
+    responses. The answers are the aggregate without gates, and the best candidate without one.
     """
 
     aggregate: Floats
@@ -110,7 +110,7 @@ def reach_verdict(
     if stacked > 1.0 - LEAST_SHARE:
         baseline, other = f"the best single expert, {best_single}", losses.single
     gain = gain_interval(losses.aggregate, other, weight)
-    p_value = signal_p_value(losses.signal, weight)
+    p_value = signal_p_value(losses.signal)
     kinds = list(dict.fromkeys(c.kind for c in candidates))
     totals: dict[str, float] = {
         kind: float(sum(share for share, c in zip(shares, candidates, strict=True) if c.kind == kind))
@@ -145,22 +145,21 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
     return Interval(mean / base, (mean - half) / base, min((mean + half) / base, most))
 
 
-def signal_p_value(signal: Floats, sample_weight: Floats) -> float:
+def signal_p_value(signal: Floats) -> float:
     """One-sided p-value of the null hypothesis that gates move not both answers towards the responses.
 
-    It is the larger of the p-values of the two columns of signals (n, 2). The sum of a column over the root of the
-    sum of its squares would be standard normal for independent rows. Two rows of different folds enter through the
-    same product of their errors, once in the fit for the one and once in the fit for the other: where gates have
-    nothing to find, the variance is up to twice as large.
+    It is the larger of the p-values of the two columns of signals (N, 2), which have the rows' weights. The sum of a
+    column over the root of the sum of its squares would be standard normal for independent rows. Two rows of
+    different folds enter through the same product of their errors, once in the fit for the one and once in the fit
+    for the other: where gates have nothing to find, the variance is up to twice as large.
 
-    >>> round(signal_p_value(np.ones((4, 2)), np.ones(4)), 3)
+    >>> round(signal_p_value(np.ones((4, 2))), 3)
     0.079
     """
-    weighted = signal * sample_weight[:, None]
-    size = np.sqrt((weighted**2).sum(axis=0))
+    size = np.sqrt((signal**2).sum(axis=0))
     if not size.all():
         return 1.0
-    return float(special.ndtr(-weighted.sum(axis=0) / (OVERLAP * size)).max())
+    return float(special.ndtr(-signal.sum(axis=0) / (OVERLAP * size)).max())
 
 
 @dataclass(frozen=True)
