@@ -87,6 +87,7 @@ class Interrupt:
 
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["gatewise", "look", "t.csv"]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets its background jobs ignore it
 from gatewise.__main__ import main
 main()
 """

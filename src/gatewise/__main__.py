@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from gatewise.app import INTERRUPTED, STOPPED
+from gatewise.app import INTERRUPTED, list_no_estimators, STOPPED
 
 
 def leave_at_once(_number: int, _frame: FrameType | None) -> None:
@@ -25,21 +25,10 @@ def main() -> None:
         signal.signal(signal.SIGINT, leave_at_once)
     from gatewise import cli  # noqa: PLC0415
 
-    if len(sys.argv) > 1 and not {"-h", "--help", "--version"} & set(sys.argv):
+    if len(sys.argv) > 1 and not {"-h", "--help", "--version", "demo"} & set(sys.argv):  # the demo does so later
         list_no_estimators()
     signal.signal(signal.SIGINT, before)
     cli.main()
-
-
-def list_no_estimators() -> None:
-    """Let skops, which reads model files, not list all estimators of scikit-learn in this process.
-
-    When skops is imported the list imports all of scikit-learn, and PyTorch where it is installed. It only says which
-    types skops itself trusts, and files are checked against a list of our own.
-    """
-    import sklearn.utils  # noqa: PLC0415
-
-    sklearn.utils.all_estimators = lambda *_, **__: []
 
 
 if __name__ == "__main__":

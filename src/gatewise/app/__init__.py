@@ -8,3 +8,14 @@ print, by ``terminal`` and ``numbers``. The work is in three rooms, each of whic
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 STOPPED = "interrupted; every file is as it was before, or complete"
+
+
+def list_no_estimators() -> None:
+    """Let skops, which reads model files, not list all estimators of scikit-learn in this process.
+
+    When skops is imported the list imports all of scikit-learn, and PyTorch where it is installed. It only says which
+    types skops itself trusts, and files are checked against a list of our own.
+    """
+    import sklearn.utils  # noqa: PLC0415
+
+    sklearn.utils.all_estimators = lambda *_, **__: []

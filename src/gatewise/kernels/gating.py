@@ -141,7 +141,7 @@ def _softmax_batch(values: Floats, top: Floats, scale: Floats) -> None:
         scale[i] = 1.0 / scale[i]
 
 
-@batch
+@inner
 def _weights_batch(features: Floats, theta: Floats, s: int, k: int, work: BatchWork, values: Floats) -> None:
     """values[m] * work.scale = the Top-k softmax weight of expert m under candidate s; values (M, BATCH)."""
     if k == values.shape[0]:

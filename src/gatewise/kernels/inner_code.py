@@ -33,6 +33,14 @@ class InnerLibrary(_Library):  # type: ignore[misc]
     def _optimize_final_module(self) -> None:
         pass
 
+    def _get_module_for_linking(self) -> Any:
+        """The module itself: it is never run, so its functions may be marked for those who take it in."""
+        self._ensure_finalized()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == binding.Linkage.external:
+                function.linkage = "linkonce_odr"
+        return self._final_module
+
     def _finalize_final_module(self) -> None:
         """Make known the variables that numba writes to, and nothing else."""
         self._finalize_dynamic_globals()

@@ -47,6 +47,14 @@ def grow_tree(
     >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
     ([0, -1, -1], 2.5, [1, 1, 2, 2])
     """
+    return grown_tree(values, order, targets, weight, shape, seed)
+
+
+@inner
+def grown_tree(
+    values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
+) -> tuple[Nodes, Indices]:
+    """What `grow_tree` returns, for compiled callers: they need no machine code of it on its own."""
     kept = _counted(order, weight)
     p, m = kept.shape
     most = max(1, 2 * (m // shape.least_leaf) - 1)

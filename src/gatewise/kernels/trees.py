@@ -18,7 +18,7 @@ from scipy.special import softmax
 from gatewise.arrays import Floats, Indices, TINY
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
-from gatewise.kernels.tree_growth import grow_tree, Nodes, TreeShape
+from gatewise.kernels.tree_growth import grown_tree, Nodes, TreeShape
 
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
@@ -185,7 +185,7 @@ def _newton_tree(
     outputs: Floats,
 ) -> tuple[Nodes, Floats]:
     """A tree grown on the rows of the mask, and its shrunken Newton steps (nodes, J); outputs (n, J) move by them."""
-    tree, leaf = grow_tree(values, order, targets, mask, shape, 0)
+    tree, leaf = grown_tree(values, order, targets, mask, shape, 0)
     J = outputs.shape[1]
     slope, bend = _constant(len(tree.feature), J, 0.0), _constant(len(tree.feature), J, PRECISION)
     for i in range(len(leaf)):
@@ -307,7 +307,7 @@ def _mean_tree(
     values: Any, order: Any, y: Floats, weight: Floats, shape: TreeShape, seed: int, total: Floats
 ) -> tuple[Nodes, Floats]:
     """A tree grown for y (n,), and the mean of y in its leaves over the number of trees, which is added to total."""
-    tree, leaf = grow_tree(values, order, y.reshape((len(y), 1)), weight, shape, seed)
+    tree, leaf = grown_tree(values, order, y.reshape((len(y), 1)), weight, shape, seed)
     mass, means = _constant(len(tree.feature), 1, TINY), _constant(len(tree.feature), 1, 0.0)
     for i in range(len(leaf)):
         mass[leaf[i], 0] += weight[i]

@@ -7,7 +7,8 @@ from gatewise.theory.approximation import topk_error
 from gatewise.theory.learning_cost import sparse_cost
 from gatewise.theory.regionwise import feasible_separation
 
-MAX_CELLS = 10**5
+MAX_CELLS = 10**5  # a side
+LOOK_AHEAD = 100  # cells a side after which the end of the curve is looked at
 
 
 class PlanPoint(NamedTuple):
@@ -57,17 +58,22 @@ def plan(
     n, d, k = as_count(n, "n"), as_dimension(d), as_count(k, "k")
     price = as_positive(constant, "constant") * as_positive(noise, "noise") ** 2
     drift = as_non_negative(expert_error, "expert_error")
-    curve: list[PlanPoint] = []
-    least = float("inf")
-    for q in range(1, MAX_CELLS):
+
+    def point(q: int) -> PlanPoint:
         M = k * q**d
         separation = feasible_separation(0.999, M, d, constant=0.5)
         learning = price * sparse_cost(M, d, n, separation) + M * drift
-        curve.append(PlanPoint(M, topk_error(M, d, k, lipschitz) ** 2, learning))
+        return PlanPoint(M, topk_error(M, d, k, lipschitz) ** 2, learning)
+
+    # Along the curve the learning part only grows and the approximation part only falls. Once the former is above
+    # twice the best bound, no larger M can win; if it ends below twice the last approximation, M has no end.
+    curve: list[PlanPoint] = []
+    least = float("inf")
+    while len(curve) < MAX_CELLS:
+        curve.append(point(len(curve) + 1))
         least = min(least, curve[-1].bound)
-        # The learning part only grows: once it is above twice the best bound, no larger M can win.
-        if learning > 2 * least:
+        if curve[-1].learning > 2 * least:
+            return Plan(min(curve, key=lambda here: here.bound), tuple(curve))
+        if len(curve) == LOOK_AHEAD and (last := point(MAX_CELLS)).learning <= 2 * last.approximation:
             break
-    else:
-        raise ValueError(f"n must be smaller than {n:g}: more than {MAX_CELLS:,} cells a side would pay")
-    return Plan(min(curve, key=lambda point: point.bound), tuple(curve))
+    raise ValueError(f"n must be smaller than {n:g}: more than {MAX_CELLS:,} cells a side would pay")

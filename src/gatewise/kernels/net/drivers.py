@@ -18,7 +18,6 @@ from gatewise.kernels.net.net_tables import count_candidates, count_rows, count_
 from gatewise.kernels.net.product_units import ProductTables
 from gatewise.kernels.net.residual_rows import home_of
 from gatewise.kernels.net.sweep import (
-    ALL,
     FIRST,
     HEADROOM,
     Means,
@@ -28,14 +27,14 @@ from gatewise.kernels.net.sweep import (
     weight_units,
     WeightRule,
 )
-from gatewise.kernels.net.units import Tables
+from gatewise.kernels.net.units import ALL, Tables
 from gatewise.kernels.simd.lanes import WIDTH
 from gatewise.kernels.simd.threads import cut, run
 from gatewise.kernels.simd.tile import aligned, MEMBERS
 
 NEGLIGIBLE = 30.0  # weights below exp(-NEGLIGIBLE) / S of the total are not summed
-NONE = np.empty(0)
-NO_SUMS = SweepSums(NONE, np.empty((0, 0)), np.empty((0, 0)))
+NONE, NO_ROWS = np.empty(0), np.empty((0, 0))
+NO_SUMS = SweepSums(NONE, NO_ROWS, NO_ROWS)
 PROBES = 8  # units that are looked at first, for a bound on the minimum or on log Z
 
 
@@ -92,7 +91,7 @@ def mean_square(tables: Tables, n_threads: int = 1) -> Floats:
     n, out = count_rows(tables), np.empty(count_candidates(tables))
 
     def task(_: int, start: int, stop: int) -> None:
-        square_units(tables, n, start, stop, math.inf, out)
+        square_units(tables, n, start, stop, math.inf, out, ALL, NO_ROWS)
 
     run(task, _pieces(tables), n_threads)
     return out
@@ -105,10 +104,10 @@ def least_square(tables: Tables, n_threads: int = 1) -> tuple[int, float]:
     """
     n, n_units = count_rows(tables), count_units(tables)
     probes = [n_units * i // PROBES for i in range(PROBES)]
-    bound = min(square_units(tables, n, unit, unit + 1, math.inf, NONE)[0] for unit in probes)
+    bound = min(square_units(tables, n, unit, unit + 1, math.inf, NONE, ALL, NO_ROWS)[0] for unit in probes)
 
     def task(_: int, start: int, stop: int) -> tuple[float, int]:
-        found: tuple[float, int] = square_units(tables, n, start, stop, bound, NONE)
+        found: tuple[float, int] = square_units(tables, n, start, stop, bound, NONE, ALL, NO_ROWS)
         return found
 
     total, winner = min(found for found in run(task, _pieces(tables), n_threads) if found[1] >= 0)

@@ -40,9 +40,9 @@ def factor_scores(features: Floats, factors: Sequence[Floats], keep: bool) -> Fa
     needed after `product_tables`, as they are for Top-K.
     """
     scores = empty_scores([len(factor) for factor in factors], len(features), keep)
-    row = 0
+    row, columns = 0, np.ascontiguousarray(features.T)
     for factor in factors[:-1]:
-        _row_scores(features, factor, scores.prefix[row : row + len(factor)])
+        _row_scores(columns, factor, scores.prefix[row : row + len(factor)])
         row += len(factor)
     _tile_scores(features, factors[-1], scores.last)
     return scores
@@ -87,9 +87,8 @@ def empty_scores(sizes: Sequence[int], n: int, keep: bool) -> FactorScores:
 
 
 @compiled_fma
-def _row_scores(features: Floats, theta: Floats, out: Floats) -> None:
-    """out[s, i] = features[i] . theta[s], summed from the first feature to the last."""
-    columns = np.ascontiguousarray(features.T)
+def _row_scores(columns: Floats, theta: Floats, out: Floats) -> None:
+    """out[s, i] = theta[s] . columns[:, i], summed from the first feature to the last; columns (p, n)."""
     p, n = columns.shape
     for s in range(theta.shape[0]):
         first = theta[s, 0]

@@ -133,9 +133,11 @@ def mean_gate_units(tables: ProductTables, weights: Floats, start: int, stop: in
         for member in range(n_members):
             first, count = product_locate(tables, unit, member)
             weight[:] = 0.0
+            empty = True
             for i in range(count):
                 weight[i] = weights[first + i]
-            if not weight.any():
+                empty = empty and weight[i] == 0.0
+            if empty:
                 continue
             for t in range(n_queries):
                 m, bar, rest = mass[member, t], threshold[member, t], 0.0

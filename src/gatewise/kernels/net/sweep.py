@@ -18,7 +18,7 @@ from gatewise.arrays import Floats, Integers
 from gatewise.kernels.compiled import compiled, inner, leaf
 from gatewise.kernels.loss_kinds import standard_noise
 from gatewise.kernels.net.density import add_log_density, set_noise
-from gatewise.kernels.net.units import locate, make_work, prepare, residuals, Tables
+from gatewise.kernels.net.units import ALL, locate, make_work, prepare, residuals, Tables
 from gatewise.kernels.simd.elementary import exp_lanes
 from gatewise.kernels.simd.lanes import any_above, Lanes, larger, largest, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows, load_strip, MEMBERS, SPAN, store_strip, STRIP, Strip, TILE
@@ -268,7 +268,6 @@ class Means(NamedTuple):
 
 
 FIRST, SECOND, PROBE = range(3)  # what `weight_units` is asked to do
-ALL = -1  # in place of a member: all members of the unit
 
 
 @leaf

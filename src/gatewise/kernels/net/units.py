@@ -28,6 +28,8 @@ from gatewise.kernels.net.product_units import (
 
 Tables: TypeAlias = ProductTables | ExplicitTables
 
+ALL = -1  # in place of a member: all members of the unit
+
 
 class UnitFunctions(NamedTuple):
     """The compiled functions of one kind of tables; the functions of this module say what each does."""
