@@ -3,14 +3,13 @@
 Run ``python -m benchmarks.particles`` from the root of the repository; the figures go to benchmarks/results.
 """
 
-import json
 from itertools import combinations
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from benchmarks.timing import save
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.particles.particle_run import run_particles as aggregate
 from gatewise.gates import LinearGate
@@ -18,7 +17,6 @@ from tests.aggregation.reference_net import net_predictions
 
 RADIUS = 3.0
 THREADS = 2
-RESULTS = Path(__file__).parent / "results" / "particles.json"
 
 
 class Gaussian:
@@ -103,14 +101,7 @@ def run() -> dict[str, Any]:
 
 
 def main() -> None:
-    results = run()
-    for part in results.values():
-        print(part["setting"])
-        for row in part["rows"]:
-            gap = np.max(row.get("gap_to_net", row.get("gap_between_runs", np.nan)))
-            print(f"  {row['what']:<18} {row['seconds']:8.1f} s   largest gap {gap:.4f} SD")
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    save("particles", run())
 
 
 if __name__ == "__main__":

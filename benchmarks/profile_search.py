@@ -20,11 +20,19 @@ GRID = np.linspace(0.1, 0.9, 200)
 DESIGN = SHARED_DESIGNS["simple-shared"]
 
 
+def even_bins(x: np.ndarray) -> np.ndarray:
+    """`numpy.searchsorted(GRID, x)` from the even steps of the grid: a guess, off by one at most, and mended."""
+    bins = np.clip(np.ceil((x - GRID[0]) * ((len(GRID) - 1) / (GRID[-1] - GRID[0]))), 0, len(GRID)).astype(np.uint16)
+    bins += x > np.append(GRID, np.inf).take(bins)
+    bins -= x <= np.append(-np.inf, GRID).take(bins)
+    return bins
+
+
 def cumulated(x: np.ndarray, shared: np.ndarray, routed: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Sums of squares at all thresholds from Gram matrices (G, q, q) of the rows below each."""
     p, r = shared.shape[1], routed.shape[1]
-    bins = np.searchsorted(GRID, x).astype(np.uint16)
-    rows = np.column_stack([shared, routed, y])[np.argsort(bins, kind="stable")]
+    bins = even_bins(x)
+    rows = np.column_stack([shared, routed, y]).take(np.argsort(bins, kind="stable"), axis=0)
     edges = np.concatenate([[0], np.cumsum(np.bincount(bins, minlength=len(GRID) + 1))])
     parts = np.stack([rows[a:b].T @ rows[a:b] for a, b in pairwise(edges.tolist())])
     below, total = np.cumsum(parts, axis=0)[:-1], parts.sum(axis=0)
@@ -64,7 +72,7 @@ def measure(n: int, rounds: int) -> dict[str, Any]:
     return {
         "n": n,
         "seconds": times.medians(),
-        "faster_than_cumulated": times.ratio("cumulated", "search"),
+        "faster_than_gram": times.ratio("cumulated", "search"),
         "largest_relative_difference": float(np.abs(fast.rss / slow - 1.0).max()),
         "largest_relative_difference_of_rival": float(np.abs(rival / slow - 1.0).max()),
         "same_threshold": bool(fast.rss.argmin() == slow.argmin() == rival.argmin()),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gatewise.app.figures.table1_table import settings_table
 from gatewise.paper.published import figure, off, PUBLISHED
 from gatewise.paper.table1 import COMMON, STATED, Table1Row
 from tools import figures
@@ -22,7 +23,7 @@ def test_every_bound_number_is_what_its_file_has(found):
     assert sum(one.kind == "bound" for one in found) > 50
 
 
-def test_no_number_of_the_readme_and_the_benchmarks_is_bound_to_nothing(found):
+def test_no_number_of_the_readme_and_of_most_guides_is_bound_to_nothing(found):
     open_ones = [one for one in found if one.kind == "unbound" and one.file in figures.COMPLETE]
     assert [f"{one.file}:{one.line}: {one.text}" for one in open_ones] == []
 
@@ -67,3 +68,30 @@ def test_table_1_in_the_guide_is_that_of_the_filed_runs():
             parts = (f"{figure(row, m).mean:.3f} ({off(row, m).in_se:+.1f})" for m in ("l1", "l2"))
             cells.append(", ".join(parts))
         assert f"| {design}, {gate}, {n:,} | {' | '.join(cells)} |" in guide
+
+
+def filed(name):
+    return json.loads((DOCS / "results" / f"{name}.json").read_text())["rows"]
+
+
+def test_the_claims_in_the_guide_are_those_of_the_filed_run():
+    rows = filed("verify")
+    lines = [
+        f"| `{row['label']}` | "
+        + " | ".join(row[key].replace("|", "\\|") for key in ("computed", "figure", "law"))
+        + " |"
+        for row in rows
+    ]
+    guide = (DOCS / "theory.md").read_text()
+    assert [line for line in guide.splitlines() if line in lines] == lines
+    assert all(row["passed"] for row in rows)
+    assert f"All {len(rows)} pass." in guide
+
+
+def test_the_readings_in_the_guide_are_those_of_the_filed_run():
+    table = settings_table([Table1Row(**record) for record in filed("settings")])
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    shown = [line.replace("**", "") for line in (DOCS / "reproduce.md").read_text().splitlines()]
+    for setting, readout, *cells in zip(*columns, strict=True):
+        end = f"| {readout} | {' | '.join(cells)} |"
+        assert any(line.startswith(f"| {setting}") and line.endswith(end) for line in shown), (setting, readout)

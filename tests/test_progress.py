@@ -44,10 +44,12 @@ def estimators(verbose):
         (gw.GateSelector(candidates, **common), (X, Y)),
         (gw.SharedRoutedRegressor(verbose=verbose), (X, Y)),
         (gw.ScoreRouter(cv=2, **common), (X, np.c_[X[:, 0] > 0, X[:, 0] < 0] * 1.0)),
+        (gw.RouterClassifier(classifiers, gw.LinearGate(2), np.zeros((2, 1, 3)), **common), (X, labels)),
+        (gw.SelectorClassifier(classifiers, **common), (X, labels)),
     ]
 
 
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("place", range(9))
 def test_every_estimator_tells_its_stages_and_is_the_same_model(place, capsys):
     (loud, rows), (quiet, _) = estimators(2)[place], estimators(0)[place]
     steps: list[Step] = []

@@ -138,9 +138,9 @@ BREAKS = (
     Break("gatewise.losses.LogLoss.log_density", "the other sign", times(-1.0), "class_regret"),
     Break("gatewise.aggregation.weights.step", "no learning", lambda _: lambda state, _: state, "class_regret"),
     Break(
-        "gatewise.aggregation.weights.after",
-        "equal weights",
-        result(lambda w: np.full(w.shape, 1.0 / w.shape[1])),
+        "gatewise.aggregation.engine.aggregate",
+        "the experts in another order",
+        argument(3, lambda F: F[:, ::-1]),
         "gated_classes",
     ),
     Break("gatewise.aggregation.selection.weigh", "equal weights", equal_weights, "estimated_scales"),

@@ -1,7 +1,8 @@
 """The numbers in README and docs, and what each is bound to: ``python -m tools.figures``.
 
-A number that comes from a run is followed by a comment that names its file in ``benchmarks/results`` or
-``docs/results`` and its place there; the number must be what the file has, rounded to the digits that are shown::
+A number that comes from a run is followed by a comment that names its file in ``benchmarks/results``,
+``docs/results`` or ``docs/assets`` and its place there; the number must be what the file has, rounded to the digits
+that are shown::
 
     4.4<!-- aggregation: n200/faster_than_numpy_product/median --> times
 
@@ -19,6 +20,7 @@ in links count as given, as do sizes such as n = 1,000 and years. All other numb
 """
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -28,8 +30,29 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = (ROOT / "benchmarks" / "results", ROOT / "docs" / "results")
-COMPLETE = ("README.md", "docs/benchmarks.md")  # every number of these must be bound, given or said to be unfiled
+FOLDERS = (ROOT / "benchmarks" / "results", ROOT / "docs" / "results", ROOT / "docs" / "assets")
+COMPLETE = (  # every number of these must be bound, checked, given or said to be unfiled
+    *(
+        "README.md",
+        "docs/benchmarks.md",
+        "docs/gates.md",
+        "docs/geometry.md",
+        "docs/mixture.md",
+        "docs/net-values.md",
+    ),
+    *("docs/neural.md", "docs/neural-gpu.md", "docs/outlook.md", "docs/paper-labels.md", "docs/reproduce.md"),
+    *("docs/rows-in-time.md", "docs/selection.md", "docs/shared-experts.md", "docs/theory.md", "docs/xray.md"),
+)
+FILED = {  # files that record no run, by their hash: the commit that brought them
+    "fd312190": {"commit": "04de244", "date": "2026-11-16"},  # classes
+    "68560e8c": {"commit": "da38d13", "date": "2026-11-16"},  # locality
+    "4ee8e766": {"commit": "da38d13", "date": "2026-11-16"},  # scores
+    "c2278c04": {"commit": "3bc5306", "date": "2026-11-16"},  # xray_levels
+    "f758b9f4": {"commit": "3bc5306", "date": "2026-11-16"},  # xray_study
+    "b79d8c90": {"commit": "5bd8cd7", "date": "2026-11-15"},  # real-named
+    "a384e080": {"commit": "b92824d", "date": "2026-11-15"},  # table1
+    "91d7b1c1": {"commit": "b92824d", "date": "2026-11-15"},  # table1-common
+}
 NUMBER = re.compile(r"(?<![\w.^/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w^])|\?(?=<!-- \w)")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->")
 SIZE = re.compile(r"\b[nMdKkSCTBRpr] = [\d,]+(?:\.\d+)?(?:(?:,| and| or) [\d,]+\b)*|\b(?:19|20)\d\d\b(?=[);,]| and)")
@@ -206,9 +229,13 @@ def texts():
 def runs_table():
     """Of every file of results: commit, date and machine, as a table for the guide."""
     lines = ["<!-- given columns 1-4 -->", "| file | commit | date | processor |", "|---|---|---|---|"]
-    for path in sorted(FOLDERS[0].glob("*.json")):
-        content = json.loads(path.read_text())
-        run, filed, machine = (content.get(key) for key in ("run", "filed", "machine"))
+    paths = [path for folder in FOLDERS[:2] for path in folder.glob("*.json")]
+    for path in sorted(paths, key=lambda path: path.stem):
+        text = path.read_text()
+        content = json.loads(text)
+        content = content if isinstance(content, dict) else {}
+        run, machine = content.get("run"), content.get("machine")
+        filed = content.get("filed", FILED.get(hashlib.sha1(text.encode()).hexdigest()[:8]))
         where = machine.get("processor", "") if isinstance(machine, dict) else ""
         where = f"{content['gpu']}, {where}" if "gpu" in content else where
         commit = f"`{run['commit']}`" if run else f"filed in `{filed['commit']}`" if filed else "not recorded"

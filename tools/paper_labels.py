@@ -78,6 +78,7 @@ each has in the paper (*Towards a Statistical Understanding of Mixture-of-Expert
 are sections of the supplement) and where the code names it. `python -m tools.paper_labels` makes this page from the
 docstrings.
 
+<!-- checked by tests/test_docs.py::test_the_table_of_labels_is_up_to_date -->
 | label | in the paper | named by |
 |---|---|---|
 """

@@ -168,6 +168,7 @@ def main(
     only: Annotated[
         list[str] | None, typer.Option(help="Only these data sets; repeat the option for several.")
     ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="Only data sets with at most so many rows.")] = None,
     splits: Annotated[int | None, typer.Option(min=1, help="At most so many splits of every data set.")] = 1,
     pool: Annotated[str, typer.Option(help="default or strong.")] = "default",
     jobs: Jobs = -1,
@@ -178,10 +179,11 @@ def main(
 ) -> None:
     """What gates, trees, shared parts, the power, several orders and the guard bring. Goes on where it stopped."""
     chosen = [select("all", name)[0] for name in only] if only else list(DATA_SETS)
+    chosen = sorted((one for one in chosen if rows is None or one.rows <= rows), key=lambda one: one.rows)
     results = run(chosen, splits, competitors(), jobs, out, show_progress, pool)
-    rows = table_of(results)
-    console.print(shown(rows))
-    write_json(json_file, record(rows, results, pool, splits))
+    table = table_of(results)
+    console.print(shown(table))
+    write_json(json_file, record(table, results, pool, splits))
 
 
 def record(rows: Sequence[Brought], results: Sequence[SplitResult], pool: str, splits: int | None) -> dict[str, Any]:

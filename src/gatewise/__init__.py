@@ -10,12 +10,15 @@ if TYPE_CHECKING:
     from gatewise import geometry, theory
     from gatewise.aggregation import after, Blocks, L2Projection, Particles, Updates
     from gatewise.estimators import (
+        GateClassifier,
         GateRegressor,
         GateSelector,
         MoEClassifier,
         MoERegressor,
         RouterAggregator,
+        RouterClassifier,
         ScoreRouter,
+        SelectorClassifier,
         SharedRoutedRegressor,
     )
     from gatewise.experts import expert_matrix
@@ -29,6 +32,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Blocks",
+    "GateClassifier",
     "GateRegressor",
     "GateSelector",
     "KernelGate",
@@ -41,7 +45,9 @@ __all__ = [
     "Particles",
     "QuadraticGate",
     "RouterAggregator",
+    "RouterClassifier",
     "ScoreRouter",
+    "SelectorClassifier",
     "SharedRoutedRegressor",
     "Updates",
     "__version__",

@@ -119,6 +119,31 @@ class StudentT:
         return np.asarray(rng.standard_t(self.df, size) * sqrt((self.df - 2.0) / self.df))
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """The log loss in the place of a noise density: log h(-z) = log z, where z is the probability of the outcome.
+
+    With responses that are 0 and the scale 1 the residual of a mixture z is -z, and its log density that of
+    `LogLoss`: all that weighs candidates by the densities of residuals then weighs them by probabilities.
+
+    >>> Outcome().log_density([-0.5, -0.25]).round(3)
+    array([-0.693, -1.386])
+    """
+
+    def log_density(self, z: ArrayLike) -> Floats:
+        """log(-z), elementwise; -inf where z is 0, or above it by rounding."""
+        with np.errstate(divide="ignore"):  # the outcome had probability 0 under a candidate
+            return np.asarray(np.log(np.maximum(np.negative(z), 0.0)), dtype=np.float64)
+
+    def score(self, z: ArrayLike) -> Floats:
+        """(log h)'(z) = 1 / z."""
+        return np.asarray(1.0 / np.asarray(z, dtype=np.float64))
+
+    def score_slope(self, z: ArrayLike) -> Floats:
+        """(log h)''(z) = -1 / z^2."""
+        return np.asarray(-1.0 / np.square(z), dtype=np.float64)
+
+
 def score(noise: Noise, z: Floats) -> Floats:
     """The derivative of log h at z: the noise's own ``score`` where it has one, else a central difference.
 

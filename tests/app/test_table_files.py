@@ -77,6 +77,41 @@ def test_files_that_are_no_table(tmp_path, text, words):
         read(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("begin", "words"),
+    [(b"\x1f\x8b\x08", "gzip"), (b"PK\x03\x04", r"\.xlsx"), (b"PAR1", r"\.parquet"), (b"%PDF-1.7", "PDF")],
+)
+def test_a_file_of_another_kind_is_named(tmp_path, begin, words):
+    path = tmp_path / "t.csv"
+    path.write_bytes(begin + bytes(40))
+    with pytest.raises(ValueError, match=words):
+        read_table(path)
+
+
+def test_text_that_is_called_excel(tmp_path):
+    path = tmp_path / "t.xlsx"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"no Excel workbook.*\.csv"):
+        read_table(path)
+
+
+def test_lines_that_end_as_on_old_machines(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"a,b\r1,2\r3,4\r")
+    assert read_table(path).frame.to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_empty_sheets_are_passed_over(tmp_path):
+    pytest.importorskip("openpyxl")
+    path = tmp_path / "t.xlsx"
+    with pd.ExcelWriter(path) as book:
+        pd.DataFrame().to_excel(book, sheet_name="notes", index=False)
+        pd.DataFrame({"a": [1, 2]}).to_excel(book, sheet_name="data", index=False)
+    table = read_table(path)
+    assert table.frame["a"].tolist() == [1, 2]
+    assert table.notes == ("read the first with rows of 2 sheets, 'data'",)
+
+
 def test_short_rows_and_row_names_are_said(tmp_path):
     assert read(tmp_path, "a,b\n1,2\n3\n").notes == (
         "1 rows have fewer values than there are columns, the first in line 3",

@@ -96,6 +96,12 @@ def test_files_that_cannot_be_read(tmp_path):
         read_frame(tmp_path / "t.csv")
 
 
+@pytest.mark.parametrize("role", [{"key": "y"}, {"drop": ["y"]}])
+def test_the_target_has_no_second_role(role):
+    with pytest.raises(ValueError, match=r"'y' is the target, and cannot be"):
+        training_table(frame(), "y", **role)
+
+
 def test_responses_keep_their_gaps():
     values = responses(pd.DataFrame({"y": pd.array([1, None, 3], dtype="Int64")}), "y")
     assert np.array_equal(values, [1.0, np.nan, 3.0], equal_nan=True)

@@ -12,7 +12,7 @@ from gatewise.aggregation import engine, net_least_squares
 from gatewise.aggregation.gate_candidates import gate_candidates
 from gatewise.experts import ColumnExpert
 from gatewise.shared.bases import PolynomialBasis
-from tests.hostile.bad_values import bad_rows, bad_vectors
+from tests.hostile.bad_values import bad_rows, bad_vectors, NO_NUMBERS
 from tests.hostile.outcomes import Case, on_the_simplex, run
 
 RNG = np.random.default_rng(0)
@@ -307,6 +307,56 @@ def estimator_cases():
         yield Case("estimators", name, call, (words,))
 
 
+def score_router_cases():
+    """Queries may be of any kind, with gaps; scores and costs are numbers, and NaN in scores is a gap."""
+    rows, scores = RNG.normal(size=(60, 2)), RNG.uniform(size=(60, 2))
+    readable = ("NaN", "infinity", "dates", "durations", "text", "objects")
+
+    def weights(rows=rows, scores=scores, costs=None, propensity=None, price=0.0):
+        return gw.ScoreRouter(random_state=0).fit(rows, scores, costs, propensity).gate_weights(rows, price)
+
+    for what, bad in bad_rows(60).items():
+        answer = on_the_simplex if what in readable else False
+        yield Case("ScoreRouter", f"X: {what}", lambda b=bad: weights(b), ("X",), answer)
+        answer = on_the_simplex if what == "NaN" else False
+        yield Case("ScoreRouter", f"scores: {what}", lambda b=bad: weights(scores=b), ("scores",), answer)
+        answer = on_the_simplex if what == "nothing" else False
+        costs = np.abs(bad) if what in ("NaN", "infinity", "masked") else bad
+        yield Case("ScoreRouter", f"costs: {what}", lambda c=costs: weights(costs=c), ("costs",), answer)
+    gaps = np.where(RNG.uniform(size=scores.shape) < 0.2, np.nan, scores)
+    for what, bad in bad_vectors(2).items():
+        answer = on_the_simplex if what == "nothing" else False
+        yield Case(
+            "ScoreRouter",
+            f"propensity: {what}",
+            lambda b=bad: weights(scores=gaps, propensity=b),
+            ("propensity",),
+            answer,
+        )
+    for what, bad in (NO_NUMBERS | {"minus one": -1, "infinity": float("inf")}).items():
+        yield Case("ScoreRouter", f"price: {what}", lambda b=bad: weights(price=b), ("price",))
+    mixed = pd.DataFrame({"a": rows[:, 0], "b": [1j, *rows[1:, 1]]}, dtype=object)
+    for name, call, words in (
+        ("one complex query", lambda: weights(mixed), "column b of X must hold real numbers"),
+        ("X of 1e308", lambda: weights(np.sign(rows) * 1e308), "X must not exceed"),
+        ("X of 1e308 and infinity", lambda: weights(np.where(rows > 1, np.inf, 1e308)), "X must not exceed"),
+        ("complex X later", lambda: fitted_route(rows, scores).gate_weights(rows + 1j), "real numbers"),
+        (
+            "X of other columns later",
+            lambda: fitted_route(rows, scores).gate_weights(rows[:, :1]),
+            "X must have the 2",
+        ),
+        ("two queries", lambda: weights(rows[:2], scores[:2]), "X"),
+        ("one model", lambda: weights(scores=scores[:, :1]), "scores"),
+        ("a model that was never tried", lambda: weights(scores=scores * [1.0, np.nan]), "scores"),
+    ):
+        yield Case("ScoreRouter", name, call, (words,))
+
+
+def fitted_route(rows, scores):
+    return gw.ScoreRouter(random_state=0).fit(rows, scores)
+
+
 def sines():
     return [lambda X: X[:, 0], lambda X: -X[:, 0]]
 
@@ -320,6 +370,7 @@ GROUPS = {
     "engine": engine_cases,
     "geometry": geometry_cases,
     "estimators": estimator_cases,
+    "score router": score_router_cases,
 }
 
 

@@ -6,7 +6,9 @@ import pytest
 from gatewise.gates import KernelGate, LinearGate
 from gatewise.kernels.gradient import NO_SLOPES, softmax_residuals, softmax_value_and_grad
 from gatewise.kernels.linear_residuals import linear_residuals, linear_value_and_grad
-from gatewise.kernels.loss_kinds import ABSOLUTE, GIVEN, SQUARE
+from gatewise.kernels.loss_kinds import ABSOLUTE, GIVEN, OUTCOME, SQUARE
+
+KINDS = {"square": SQUARE, "absolute": ABSOLUTE, "log": OUTCOME}
 
 
 def naive(theta, features, y, F, loss):
@@ -16,16 +18,17 @@ def naive(theta, features, y, F, loss):
     weights /= weights.sum(axis=2, keepdims=True)
     forecast = np.einsum("snm,nm->sn", weights, F)
     residual = y - forecast
-    slope = 2 * residual if loss == "square" else np.sign(residual)
+    slopes = {"square": lambda r: 2 * r, "absolute": np.sign, "log": lambda r: -1 / r}
+    values = {"square": np.square, "absolute": np.abs, "log": lambda r: -np.log(-r)}
+    slope = slopes[loss](residual)
     pull = -slope[:, :, None] * weights * (F - forecast[:, :, None])
-    value = (residual**2 if loss == "square" else np.abs(residual)).sum(axis=1)
+    value = values[loss](residual).sum(axis=1)
     return value, np.einsum("snm,np->smp", pull[:, :, :-1], features)
 
 
 def value_and_grad(theta, features, y, F, loss="square"):
     value, grad = np.empty(len(theta)), np.empty(theta.shape)
-    kind = SQUARE if loss == "square" else ABSOLUTE
-    softmax_value_and_grad(theta, features, y, F, kind, NO_SLOPES, value, grad)
+    softmax_value_and_grad(theta, features, y, F, KINDS[loss], NO_SLOPES, value, grad)
     return value, grad
 
 
@@ -35,19 +38,26 @@ def problem(S, M, p, n, seed=0):
     return theta, features, rng.normal(size=n), rng.normal(size=(n, M))
 
 
-@pytest.mark.parametrize("loss", ["square", "absolute"])
+def probabilities(theta, features, y, F):
+    """The problem with responses 0 and probabilities F, as the log loss takes them."""
+    return theta, features, np.zeros_like(y), np.exp(-np.abs(F))
+
+
+@pytest.mark.parametrize("loss", KINDS)
 @pytest.mark.parametrize(("S", "M", "p", "n"), [(1, 2, 1, 1), (3, 3, 3, 7), (64, 4, 4, 8), (150, 8, 11, 33)])
 def test_equals_plain_numpy(S, M, p, n, loss):
     args = problem(S, M, p, n)
+    args = probabilities(*args) if loss == "log" else args
     value, grad = value_and_grad(*args, loss=loss)
     wanted_value, wanted_grad = naive(*args, loss)
     np.testing.assert_allclose(value, wanted_value, rtol=1e-12)
     np.testing.assert_allclose(grad, wanted_grad, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("loss", ["square", "absolute"])
+@pytest.mark.parametrize("loss", KINDS)
 def test_gradient_is_the_slope_of_the_value(loss):
-    theta, features, y, F = problem(2, 3, 4, 20)
+    args = problem(2, 3, 4, 20)
+    theta, features, y, F = probabilities(*args) if loss == "log" else args
     grad = value_and_grad(theta, features, y, F, loss=loss)[1]
     for place in np.ndindex(theta.shape[1:]):
         step = np.zeros(theta.shape)
@@ -109,17 +119,22 @@ def test_no_rows_no_value():
     assert not grad.any()
 
 
-@pytest.mark.parametrize(("loss", "slope"), [(SQUARE, lambda r: 2 * r), (ABSOLUTE, np.sign)])
+@pytest.mark.parametrize(
+    ("loss", "slope"), [(SQUARE, lambda r: 2 * r), (ABSOLUTE, np.sign), (OUTCOME, lambda r: -1 / r)]
+)
 def test_linear_predictors(loss, slope):
     rng = np.random.default_rng(2)
     gate, X, y, F = KernelGate(3, mesh=0.5), rng.uniform(size=(11, 1)), rng.normal(size=11), rng.normal(size=(11, 3))
+    if loss == OUTCOME:
+        y, F = np.zeros(11), np.exp(-np.abs(F))
     theta = rng.dirichlet(np.ones(3), (80, 3)).swapaxes(1, 2).copy()  # (S, M, C)
     design = (F[:, :, None] * gate.features(X)[:, None, :]).reshape(11, -1)
     residuals, value, grad = np.empty((80, 11)), np.empty(80), np.empty((80, 1, 9))
     linear_residuals(theta.reshape(80, 1, 9), design, y, residuals)
     np.testing.assert_allclose(residuals, y - np.einsum("snm,nm->sn", gate.weights(X, theta), F), atol=1e-12)
     linear_value_and_grad(theta.reshape(80, 1, 9), design, y, loss, NO_SLOPES, value, grad)
-    np.testing.assert_allclose(value, (residuals**2 if loss == SQUARE else np.abs(residuals)).sum(axis=1))
+    value_of = {SQUARE: np.square, ABSOLUTE: np.abs, OUTCOME: lambda r: -np.log(-r)}[loss]
+    np.testing.assert_allclose(value, value_of(residuals).sum(axis=1))
     np.testing.assert_allclose(grad[:, 0], -slope(residuals) @ design, atol=1e-12)
     again = np.empty_like(grad)
     linear_value_and_grad(theta.reshape(80, 1, 9), design, y, GIVEN, slope(residuals), value, again)

@@ -48,7 +48,11 @@ NATURE: tuple[DataSet, ...] = (
         "complete",
         "weight",
         source="portal-rodents",
-        drops={"record_id": "identifies the record", "species": "species_id once more"},
+        drops={
+            "record_id": "identifies the record",
+            "species": "species_id once more",
+            "taxa": "the same of every animal that was weighed",
+        },
         codes=("plot_id",),
     ),
     DataSet(

@@ -16,16 +16,17 @@ from gatewise.aggregation.device_candidates import DeviceCandidates
 from gatewise.aggregation.gate_candidates import BlockTables, Candidates
 from gatewise.aggregation.scales import check_bounds
 from gatewise.arrays import as_floats, Booleans, Floats, Integers
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, OUTCOME, STUDENT_T
 from gatewise.kernels.net import drivers as compiled
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
-from gatewise.losses import DoubleExponential, Gaussian, Loss, ResidualLoss, StudentT
+from gatewise.losses import DoubleExponential, Gaussian, LogLoss, Loss, Outcome, ResidualLoss, StudentT
 from gatewise.noise import as_noise, LogDensity, Noise
 from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
 NUMBERS = 2**22  # residuals held at a time: 32 MiB
+LEAST_RATIO = 1e-8  # of the probabilities of two experts: log z then has eight digits
 ALONE = 16  # the residuals of one candidate by itself cost about as much as those of this many in a row
 
 
@@ -111,6 +112,8 @@ def aggregate_loss(
     if isinstance(loss, ResidualLoss):
         return aggregate(candidates, features, loss.y, F, loss.scale, loss.noise, log_prior, edges, n_threads)
     zeros = np.zeros(len(F))  # as responses, so that the residual of a mixture z is -z
+    if isinstance(loss, LogLoss) and _are_probabilities(F):
+        return aggregate(candidates, features, zeros, F, 1.0, Outcome(), log_prior, edges, n_threads)
     tables = _tables(candidates, features, zeros, F)
     prior, cuts = _check_prior(log_prior, candidates.size), _check_edges(edges, len(F))
     return _blockwise(tables, zeros, blockwise.LossDensity(loss), prior, cuts, candidates.size)
@@ -238,10 +241,21 @@ def weight_path(
     return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
 
 
+def _are_probabilities(F: Floats) -> bool:
+    """Whether F (n, M) holds numbers up to 1, none of them tiny beside the others of its row.
+
+    Compiled sums over product nets subtract them from each other, and log z would lose its digits.
+    """
+    top = F.max(axis=1, initial=0.0)
+    return bool((top <= 1.0).all() and (F.min(axis=1, initial=1.0) >= LEAST_RATIO * top).all() and (top > 0.0).all())
+
+
 def _code(noise: Noise) -> tuple[int, float] | None:
     """The code of a noise family in compiled functions, with its parameter; None for a density of one's own."""
     if isinstance(noise, Gaussian):
         return GAUSSIAN, 0.0
+    if isinstance(noise, Outcome):
+        return OUTCOME, 0.0
     if isinstance(noise, DoubleExponential):
         return DOUBLE_EXPONENTIAL, 0.0
     return (STUDENT_T, noise.df) if isinstance(noise, StudentT) else None

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 
 from gatewise.aggregation.compatibility import Compatibility, compatibility_constant, gate_differences
 from gatewise.aggregation.engine import project_l2
@@ -52,17 +53,45 @@ def project_in_l2(
     return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
 
 
+def project_classes_in_l2(
+    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
+) -> tuple[Floats, NearestCandidate]:
+    """As `project_in_l2`, for experts that give probabilities: the squares are summed over the classes.
+
+    Differences of probabilities have the sum 0 over the C classes, so C - 1 orthonormal contrasts hold all of their
+    squares: a row stands once for each contrast, with the experts' values of it as their predictions.
+    """
+    points, quadrature = measure.rule(X)
+    net, P = _net(setting, pieces), average.experts.predict(points)  # (Q, M, C)
+    P = P @ helmert(P.shape[2]).T  # (Q, M, C - 1)
+    target = np.einsum("qm,qmc->qc", aggregated_weights(pieces, setting.gate, points, setting.n_threads), P)
+    n_contrasts = P.shape[2]
+    found = project_l2(
+        setting.candidates(net),
+        np.repeat(setting.gate.features(as_rows(points)), n_contrasts, axis=0),
+        target.ravel(),
+        P.swapaxes(1, 2).reshape(-1, P.shape[1]),
+        np.repeat(quadrature, n_contrasts),
+        setting.n_threads,
+        allowed=net.allowed(),
+    )
+    return net.theta(found.candidate), NearestCandidate(found.candidate, found.square)
+
+
 def project_by_cross_entropy(
     setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, last: Observations
 ) -> tuple[Floats, CrossEntropyReport]:
     """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
 
-    The time-expanded loss is linear in the soft labels, so it is the loss at the time-averaged ones.
+    The time-expanded loss is linear in the soft labels, so it is the loss at the time-averaged ones. Probabilities of
+    several classes take the place of predictions at several times in the compatibility constant.
     """
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
     differences = _differences(setting, pieces, last, fit.theta, labels)
-    return fit.theta, CrossEntropyReport(fit, compatibility_constant(average.experts.predict(last.X), differences))
+    F = average.experts.predict(last.X)
+    by_class = np.moveaxis(F, 2, 0) if F.ndim == 3 else F
+    return fit.theta, CrossEntropyReport(fit, compatibility_constant(by_class, differences))
 
 
 def _differences(

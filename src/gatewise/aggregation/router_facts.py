@@ -47,6 +47,49 @@ class RouterFacts:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class ClassRouterFacts:
+    """Mean log losses one step ahead of the aggregate, of every expert and of the mean; else as `RouterFacts`."""
+
+    names: list[str]
+    aggregate: float
+    experts: Floats
+    mean: float
+    n: int
+    n_candidates: int
+    effective: float
+
+    def text(self) -> str:
+        """The facts in lines."""
+        best = int(self.experts.argmin())
+        width = max(map(len, (*self.names, "equal weights", "router")))
+        rows = [("router", self.aggregate), ("equal weights", self.mean), *zip(self.names, self.experts, strict=True)]
+        change = self.aggregate - self.experts[best]
+        side = "below" if change <= 0 else "above"
+        return "\n".join(
+            [
+                f"log loss one step ahead (mean over {self.n:,} rows):",
+                *(f"  {name:<{width}}  {value:.4g}" for name, value in rows),
+                f"{abs(change):.3g} nats {side} the best single expert, {self.names[best]}",
+                f"{self.effective:,.1f} of {self.n_candidates:,} candidates are left",
+            ]
+        )
+
+
+def class_router_facts(setting: AggregationSetting, fits: Sequence[OrderFit]) -> ClassRouterFacts:
+    """The facts of the fits of all orders, whose forecasts are the probabilities of what was observed."""
+    F, online = np.concatenate([fit.F for fit in fits]), np.concatenate([fit.online for fit in fits])
+    return ClassRouterFacts(
+        names=setting.pools.experts.names,
+        aggregate=-float(np.mean(np.log(online))),
+        experts=-np.log(F).mean(axis=0),
+        mean=-float(np.mean(np.log(F.mean(axis=1)))),
+        n=len(online),
+        n_candidates=_size(setting),
+        effective=float(np.mean([fit.effective for fit in fits])),
+    )
+
+
 def router_facts(
     setting: AggregationSetting, fits: Sequence[OrderFit], responses: Sequence[Floats], noise: float
 ) -> RouterFacts:
@@ -62,11 +105,15 @@ def router_facts(
         experts=root_mean_square(y[:, None] - forecasts),
         mean=float(root_mean_square(y - forecasts.mean(axis=1))),
         n=len(y),
-        n_candidates=setting.net.size if hasattr(setting.net, "size") else setting.net.n,
+        n_candidates=_size(setting),
         effective=float(np.mean([fit.effective for fit in fits])),
         noise=noise,
         thinning=max(fit.thinning.bound for fit in fits),
     )
+
+
+def _size(setting: AggregationSetting) -> int:
+    return setting.net.size if hasattr(setting.net, "size") else setting.net.n
 
 
 def _percent(change: float) -> str:

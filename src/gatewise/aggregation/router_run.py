@@ -18,6 +18,7 @@ from gatewise.aggregation.projections import (
     CrossEntropyReport,
     NearestCandidate,
     project_by_cross_entropy,
+    project_classes_in_l2,
     project_in_l2,
 )
 from gatewise.arrays import as_rows, Floats, Indices, Readout
@@ -120,6 +121,18 @@ def learn_router(
     One gate is chosen in the L2 distance that ``measure`` describes, or by cross-entropy where that is None.
     """
     orders = setting.blocks.orders(len(sample.y), rng)
+    router, fits = learn_along(setting, sample, orders, measure, rng)
+    return replace(router, variance=_noise_variance(router, setting, sample, orders, fits)), orders, fits
+
+
+def learn_along(
+    setting: AggregationSetting,
+    sample: Observations,
+    orders: list[Indices],
+    measure: L2Projection | None,
+    rng: np.random.Generator,
+) -> tuple[LearnedRouter, list[OrderFit]]:
+    """The router learned over given orders, without the variance of the noise, and what each order left."""
     fit = fit_order if setting.blocks.updates is None else fit_evolving_order
     fits, now = [], RUNNING.get()
     if now is not None:
@@ -136,9 +149,9 @@ def learn_router(
         last = sample.part(orders[0][len(sample.y) - setting.counts.projection :])
         theta, report = project_by_cross_entropy(setting, pieces, average, last)
     else:
-        theta, report = project_in_l2(setting, pieces, average, measure, sample.X)
-    router = LearnedRouter(setting.gate, pieces, average, theta, report, 0.0)
-    return replace(router, variance=_noise_variance(router, setting, sample, orders, fits)), orders, fits
+        project = project_classes_in_l2 if average.experts.outputs else project_in_l2
+        theta, report = project(setting, pieces, average, measure, sample.X)
+    return LearnedRouter(setting.gate, pieces, average, theta, report, 0.0), fits
 
 
 def _noise_variance(

@@ -39,14 +39,28 @@ def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.ran
     return [first, *others]
 
 
+def block_orders(blocks: Blocks, n: int, n_first: int, rng: np.random.Generator) -> list[Indices]:
+    """The orders of n rows that ``blocks`` asks for, all with the same ``n_first`` rows at the beginning."""
+    if blocks.order == "given":
+        return blocks.orders(n, rng)
+    return orders_with_one_first_block(n, n_first, blocks.n_orders, rng)
+
+
 def select(
-    F: Floats, y: Floats, orders: Sequence[Indices], counts: BlockCounts, blocks: Blocks, noise: Noise
+    F: Floats,
+    y: Floats,
+    orders: Sequence[Indices],
+    counts: BlockCounts,
+    blocks: Blocks,
+    noise: Noise,
+    compared: Floats | None = None,
 ) -> Selection:
     """Weigh the candidates along every order, average the weights, and take the candidate nearest to the aggregate.
 
     F (n, L) are the predictions of the candidates and y (n,) the responses. The first ``counts.burn_in`` rows of an
     order, on which the candidates were fitted, are not used; the next ``counts.calibration`` give the noise scales,
-    unless ``blocks.sigma`` is given, and the rest the weights.
+    unless ``blocks.sigma`` is given, and the rest the weights. Distances to the aggregate are means over the rows of
+    ``compared`` (Q, L), which are the predictions outside of the first block unless given.
     """
     sigmas, weighings = [], []
     for order in orders:
@@ -58,7 +72,7 @@ def select(
         sigmas.append(sigma)
         weighings.append(weigh(F[third], y[third], sigma, noise))
     weights = np.mean([weighing.weights for weighing in weighings], axis=0)
-    candidate, distances = nearest(F[orders[0][counts.burn_in :]], weights)
+    candidate, distances = nearest(F[orders[0][counts.burn_in :]] if compared is None else compared, weights)
     return Selection(candidate, distances, weights, sigmas, weighings)
 
 

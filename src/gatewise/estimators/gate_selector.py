@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
-from gatewise.aggregation.selection_orders import one_or_stacked, orders_with_one_first_block, select, Selection
+from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
 from gatewise.estimators.validation import all_or_nothing, validated
 from gatewise.experts.pool import Pool
@@ -102,12 +102,7 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         noise, blocks = as_noise(self.noise), _checked(self.blocks)
         pool = Pool.of(self.candidates, "candidates", kind="candidate")
         counts = blocks.counts(len(response), pool.can_predict, cross_entropy=False)
-        rng = as_rng(self.random_state)
-        n = len(response)
-        given = blocks.order == "given"
-        orders = (
-            blocks.orders(n, rng) if given else orders_with_one_first_block(n, counts.burn_in, blocks.n_orders, rng)
-        )
+        orders = block_orders(blocks, len(response), counts.burn_in, as_rng(self.random_state))
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
         now = RUNNING.get()
         if now is not None:

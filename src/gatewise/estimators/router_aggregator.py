@@ -127,7 +127,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
         if not isinstance(blocks, Blocks):
             raise TypeError(f"blocks must be a Blocks or None, not {blocks!r}")
-        measure = self._measure()
+        measure = as_measure(self.projection)
         setting = aggregation_setting(pools, self.gate, self.net, noise, blocks, sample, measure is None, self.device)
         rng = as_rng(self.random_state)
         self._router, orders, fits = learn_router(setting, sample, measure, rng)
@@ -166,15 +166,6 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked = validated(self, X, reset=False, dtype=np.float64)
         return X if hasattr(X, "shape") else checked
 
-    def _measure(self) -> L2Projection | None:
-        """The L2 distance in which one gate is chosen, or None if it is chosen by cross-entropy."""
-        if self.projection == "cross_entropy":
-            return None
-        measure = L2Projection() if self.projection == "l2" else self.projection
-        if not isinstance(measure, L2Projection):
-            raise ValueError(f"projection must be 'l2', 'cross_entropy' or an L2Projection, not {self.projection!r}")
-        return measure
-
     def _report(self, fits: list[OrderFit], orders: list[Indices]) -> None:
         first = fits[0]
         self.order_ = one_or_stacked(orders)
@@ -189,6 +180,16 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             first.leading_path,
         )
         self.acceptance_, self.ess_ = first.acceptance, first.ess
+
+
+def as_measure(projection: Any) -> L2Projection | None:
+    """The L2 distance in which one gate is chosen, or None if it is chosen by cross-entropy."""
+    if isinstance(projection, str) and projection == "cross_entropy":
+        return None
+    measure = L2Projection() if isinstance(projection, str) and projection == "l2" else projection
+    if not isinstance(measure, L2Projection):
+        raise ValueError(f"projection must be 'l2', 'cross_entropy' or an L2Projection, not {projection!r}")
+    return measure
 
 
 def _observations(X: Any, rows: Floats, y: Floats, sample_weight: Any) -> tuple[Observations, Indices]:

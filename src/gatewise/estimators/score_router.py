@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_vector, Floats, Indices
-from gatewise.estimators.validation import all_or_nothing
+from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_vector, Floats, Indices, refuse_lossy
+from gatewise.estimators.validation import all_or_nothing, refuse_huge
 from gatewise.router.facts import plain_values
 from gatewise.scores import bandit, cost_frontier, route_regions
 from gatewise.scores.expected_scores import ExpectedScores, score_intervals
@@ -99,6 +99,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         seed = 0 if self.random_state is None else as_count(self.random_state, "random_state", low=0)
         if (n := _n_rows(X)) < LEAST_QUERIES:
             raise ValueError(f"X must have at least {LEAST_QUERIES} queries, not {n}")
+        _refuse_lossy(X, scores=scores, costs=costs, propensity=propensity)
         if isinstance(X, Queries):
             check_is_fitted(self, "reader_")
             reader, queries = self.reader_, X
@@ -121,6 +122,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
     def features(self, X: Any) -> Queries:
         """What the router sees of X. All other methods take it in the place of X, and need not read X again."""
         check_is_fitted(self, "routes_")
+        _refuse_lossy(X)
         return self.reader_.transform(X)
 
     def gate_weights(self, X: Any, price: float = 0.0) -> Floats:
@@ -274,6 +276,17 @@ def _chances(chances: ArrayLike, asked: Indices, n_models: int) -> Floats:
         shape = f"({n}, {n_models}) or ({n},)"
         raise ValueError(f"chances must have shape {shape}, above 0 and at most 1 for the models that were asked")
     return np.asarray(own)
+
+
+def _refuse_lossy(X: Any, **numbers: Any) -> None:
+    """Raise an error where queries or numbers would be read as others unnoticed: complex, masked, huge, dates."""
+    if not isinstance(X, Queries) and np.ndim(X) == 2:  # of any other shape the reader tells
+        refuse_huge(X)
+    if np.ma.is_masked(X):
+        refuse_lossy(X, "X")
+    for name, values in numbers.items():
+        if hasattr(values, "dtype") or hasattr(values, "columns"):
+            refuse_lossy(values, name)
 
 
 def _n_rows(X: Any) -> int:

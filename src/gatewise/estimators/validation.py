@@ -92,7 +92,7 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
         rows = validated(
             model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
         )
-    _refuse_huge(rows)
+    refuse_huge(rows)
     return rows
 
 
@@ -207,15 +207,15 @@ def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
     return target
 
 
-def _refuse_huge(X: Any) -> None:
+def refuse_huge(X: Any) -> None:
     """Raise an error where a finite number is so large that squares of it overflow, or where numbers are complex."""
     for name, values in table_columns(X):
-        if values.dtype.kind == "c":
-            refuse_lossy(values, f"column {name} of X")
+        if values.dtype.kind == "c" or (values.dtype.kind == "O" and any(isinstance(v, complex) for v in values)):
+            refuse_lossy(np.zeros(0, dtype=complex), f"column {name} of X")
         if values.dtype.kind == "f" and len(values):
-            size = np.abs(values)
-            if np.nanmax(size, initial=0.0) > LARGEST and not np.isinf(size).any():
-                row = int(np.nanargmax(size))
+            size = np.where(np.isfinite(values), np.abs(values), 0.0)
+            if size.max() > LARGEST:
+                row = int(size.argmax())
                 where = f"column {name} is {values[row]:g} at row {row}"
                 raise ValueError(f"X must not exceed {LARGEST:g}, but {where}; change its unit")
 

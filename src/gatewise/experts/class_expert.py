@@ -76,14 +76,15 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         """The probability of every class, (n, C)."""
         if self.confusion_ is not None:
             return np.asarray(self.confusion_[self._codes(self.model_.predict(X))])
-        return self._aligned(self.model_.predict_proba(X))
+        ask: Any = getattr(self.model_, "predict_proba", self.model_)
+        return self._aligned(ask(X))
 
     @classmethod
     def of_fitted(cls, model: Any, classes: NDArray[Any]) -> Self:
-        """An expert that was fitted before; it must have ``predict_proba``."""
-        if not hasattr(model, "predict_proba"):
+        """An expert that was fitted before and has ``predict_proba``, or a function X -> (n, C)."""
+        if not hasattr(model, "predict_proba") and (hasattr(model, "predict") or not callable(model)):
             raise TypeError(
-                f"cv='prefit' needs classifiers with predict_proba, and {type(model).__name__} has none: calibrate "
+                f"a fitted classifier needs predict_proba, and {type(model).__name__} has none: calibrate "
                 "it first with sklearn.calibration.CalibratedClassifierCV(sklearn.frozen.FrozenEstimator(model))"
             )
         expert = cls(model, classes)

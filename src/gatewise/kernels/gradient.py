@@ -11,8 +11,8 @@ import numpy as np
 
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import compiled, inner, leaf
-from gatewise.kernels.loss_kinds import GIVEN, SQUARE
-from gatewise.kernels.simd.elementary import exp_fine
+from gatewise.kernels.loss_kinds import GIVEN, LEAST, OUTCOME, SQUARE
+from gatewise.kernels.simd.elementary import exp_fine, log_lanes
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import aligned_rows, STRIP
 from gatewise.kernels.top_k import keep_best
@@ -149,13 +149,20 @@ def _residual(miss: Floats, t: int, scores: Floats, scale: Floats, residual: Flo
 
 @leaf
 def add_losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> None:
-    """Add rho(r) to value and put rho'(r) into slope: rho(r) = r^2 if ``loss`` is SQUARE, else |r|."""
+    """Add rho(r) to value and put rho'(r) into slope.
+
+    rho(r) = r^2 if ``loss`` is SQUARE, -log(-r) if it is OUTCOME, and 0 at the r = 0 of padded rows; else |r|.
+    """
     for r in range(4):
         for column in range(0, STRIP, WIDTH):
             x, total = load(residual, r * STRIP + column), load(value, column)
             if loss == SQUARE:
                 store(value, column, total + x * x)
                 store(slope, r * STRIP + column, x + x)
+            elif loss == OUTCOME:
+                z = 0.0 - x
+                store(value, column, total - choose(z, LEAST, log_lanes(z), 0.0))
+                store(slope, r * STRIP + column, choose(z, LEAST, 1.0 / z, 0.0))
             else:
                 store(value, column, total + larger(x, 0.0 - x))
                 sign = choose(x, 0.0, fill(1.0), choose(0.0 - x, 0.0, fill(-1.0), 0.0))
@@ -246,8 +253,8 @@ def softmax_value_and_grad(
     """value[s] = sum_i rho(r_si) and grad[s], its gradient in theta_s, for the residuals r of dense softmax gates.
 
     theta (S, M-1, p), features (n, p), y (n,), F (n, M), value (S,), grad (S, M-1, p), all contiguous. ``loss`` is
-    SQUARE, rho(r) = r^2, or ABSOLUTE, rho(r) = |r|, and ``slopes`` is `NO_SLOPES`. With GIVEN the derivatives
-    rho'(r_si) are read from ``slopes`` (S, n), and value is 0.
+    SQUARE, rho(r) = r^2, ABSOLUTE, rho(r) = |r|, or OUTCOME, rho(r) = -log(-r) for r < 0, and ``slopes`` is
+    `NO_SLOPES`. With GIVEN the derivatives rho'(r_si) are read from ``slopes`` (S, n), and value is 0.
 
     >>> from gatewise.kernels.loss_kinds import SQUARE
     >>> theta, features, y, F = np.zeros((1, 1, 1)), np.ones((1, 1)), np.ones(1), np.array([[0.0, 4.0]])

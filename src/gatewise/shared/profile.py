@@ -80,4 +80,5 @@ def profile_threshold(
 
 def region_factors(routed: Floats, shared: Floats, y: Floats, bins: Bins) -> Floats:
     """The triangular factor of the QR decomposition of [routed | shared | y] in every bin, (B, q, q)."""
-    return bin_factors(np.column_stack([routed, shared, y])[bins.order], bins.starts)
+    rows = np.column_stack([routed, shared, y]).take(bins.order, axis=0)  # several times as fast as an index
+    return bin_factors(rows, bins.starts)

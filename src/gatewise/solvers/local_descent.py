@@ -1,8 +1,9 @@
-"""Least squares over the parameters of a dense softmax gate in a box, by local descent from many starts.
+"""Least squares and log loss over the parameters of a dense softmax gate in a box, by descent from many starts.
 
 The problem is not convex. That many starts end in the same optimum is the best evidence that it is the minimum.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,18 @@ class LeastSquares(NamedTuple):
     n_starts: int
 
 
+class LeastLogLoss(NamedTuple):
+    """theta (M-1, p) with the smallest mean log loss found, and the local optima; else as in `LeastSquares`."""
+
+    theta: Floats
+    log_loss: float
+    optima: Floats
+    log_losses: Floats
+    hits: Indices
+    gap: float
+    n_starts: int
+
+
 def descend_from(starts: Floats, features: Floats, y: Floats, F: Floats, radius: float) -> LeastSquares:
     """The local minima of the mean squared error in [-radius, radius]^D that starts (L, M-1, p) lead to.
 
@@ -42,7 +55,22 @@ def descend_from(starts: Floats, features: Floats, y: Floats, F: Floats, radius:
     with threadpool_limits(1, "blas"):  # the searches' matrices are tiny: more threads only wait for each other
         found = [descend(start, features, y / unit, F / unit, radius) for start in starts]
     mses = np.square(unit) * np.array([mse for _, mse in found])
-    return _summary(np.array([theta for theta, _ in found]), mses, float(y.var()))
+    return LeastSquares(*_summary(np.array([theta for theta, _ in found]), mses, float(y.var())))
+
+
+def descend_log_loss(starts: Floats, features: Floats, F: Floats, radius: float) -> LeastLogLoss:
+    """The local minima of the mean log loss in [-radius, radius]^D that starts (L, M-1, p) lead to.
+
+    features (n, p), F (n, M), all positive; the loss of theta is -n^-1 sum_i log(sum_m g_m(features_i; theta) F_im).
+    """
+
+    def objective(theta: Floats) -> tuple[float, Floats]:
+        return log_loss_and_grad(theta, features, F)
+
+    with threadpool_limits(1, "blas"):
+        found = [_descend(start, objective, radius) for start in starts]
+    losses = np.array([loss for _, loss in found])
+    return LeastLogLoss(*_summary(np.array([theta for theta, _ in found]), losses, 1.0))
 
 
 def _unit(y: Floats, F: Floats) -> float:
@@ -65,15 +93,35 @@ def mse_and_grad(theta: Floats, features: Floats, y: Floats, F: Floats) -> tuple
     return float(np.mean(residual**2)), (-2.0 / y.size) * (slopes[:, :-1].T @ features)
 
 
+def log_loss_and_grad(theta: Floats, features: Floats, F: Floats) -> tuple[float, Floats]:
+    """The mean log loss of one dense softmax gate and its gradient, (M-1, p).
+
+    d/ds_m of -log z is -g_m (F_m - z) / z.
+    """
+    weights = np.empty((1, *F.shape))
+    linear_softmax(features, theta[None], F.shape[1], weights)
+    z = (weights[0] * F).sum(axis=1)
+    slopes = weights[0] * (F / z[:, None] - 1.0)  # (n, M)
+    return -float(np.mean(np.log(z))), (-1.0 / len(F)) * (slopes[:, :-1].T @ features)
+
+
 def descend(start: Floats, features: Floats, y: Floats, F: Floats, radius: float) -> tuple[Floats, float]:
     """The local minimum that L-BFGS-B reaches from ``start`` (M-1, p), and its mean squared error."""
 
-    def objective(flat: Floats) -> tuple[float, Floats]:
-        value, grad = mse_and_grad(flat.reshape(start.shape), features, y, F)
+    return _descend(start, lambda theta: mse_and_grad(theta, features, y, F), radius)
+
+
+def _descend(
+    start: Floats, objective: Callable[[Floats], tuple[float, Floats]], radius: float
+) -> tuple[Floats, float]:
+    """The local minimum of theta -> (value, gradient) that L-BFGS-B reaches from a start, and its value."""
+
+    def flattened(flat: Floats) -> tuple[float, Floats]:
+        value, grad = objective(flat.reshape(start.shape))
         return value, grad.ravel()
 
     result = minimize(
-        objective,
+        flattened,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
@@ -83,14 +131,19 @@ def descend(start: Floats, features: Floats, y: Floats, F: Floats, radius: float
     return np.asarray(result.x).reshape(start.shape), float(result.fun)
 
 
-def _summary(thetas: Floats, mses: Floats, variation: float) -> LeastSquares:
-    """The summary of L searches that ended in thetas (L, M-1, p) with errors mses (L,); variation: variance of y."""
-    if not np.isfinite(mses).all():
-        raise ValueError("the squared error is not finite: rescale X, y or the experts' predictions")
-    order = np.argsort(mses, kind="stable")
-    thetas, mses = thetas[order], mses[order]
-    new = np.append(True, np.diff(mses) > SAME * (variation + mses[0]))
+def _summary(
+    thetas: Floats, losses: Floats, variation: float
+) -> tuple[Floats, float, Floats, Floats, Indices, float, int]:
+    """The fields of `LeastSquares` for L searches that ended in thetas (L, M-1, p) with these losses (L,).
+
+    ``variation`` is the size of a loss that the differences of two optima are compared with, as the variance of y.
+    """
+    if not np.isfinite(losses).all():
+        raise ValueError("the loss is not finite: rescale X, y or the experts' predictions")
+    order = np.argsort(losses, kind="stable")
+    thetas, losses = thetas[order], losses[order]
+    new = np.append(True, np.diff(losses) > SAME * (variation + losses[0]))
     first = np.flatnonzero(new)
-    hits = np.diff(np.append(first, mses.size))
-    gap = float(mses[first[1]] - mses[0]) if first.size > 1 else np.inf
-    return LeastSquares(thetas[0], float(mses[0]), thetas[first], mses[first], hits, gap, mses.size)
+    hits = np.diff(np.append(first, losses.size))
+    gap = float(losses[first[1]] - losses[0]) if first.size > 1 else np.inf
+    return thetas[0], float(losses[0]), thetas[first], losses[first], hits, gap, losses.size

@@ -1,6 +1,7 @@
 """The statistics of the X-ray: twins by enumeration, derivatives by differences, levels by simulation."""
 
 import json
+import re
 from itertools import combinations
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from gatewise.nn.xray.layer_trace import LayerTrace
 from gatewise.nn.xray.pruning import certified
 from gatewise.nn.xray.random_routers import expert_load, random_choices
 from gatewise.nn.xray.usage import beyond_initial, beyond_table
+
+ADJUSTED = ("any specialist", "any redundant", "any pair")  # conservative, as the guide says
 
 
 def counts_at(weights, counts):
@@ -207,6 +210,43 @@ def test_the_tables_of_the_guide_are_what_the_commands_print():
     held = [one["pruning coverage"] for one in study.values() if "pruning coverage" in one]
     assert len(held) == 4
     assert all(one["repeats"] == 200 and one["held"] >= 184 for one in held)
+
+
+def numbers(cell):
+    return [float(text) for text in re.findall(r"-?\d+\.?\d*", cell)]
+
+
+def span(values, places):
+    return f"{min(values):.{places}f} to {max(values):.{places}f}"
+
+
+def test_the_words_of_the_guide_say_what_its_tables_have():
+    levels, study = (json.loads(file.read_text()) for file in (FILE, study_table.FILE))
+    words = " ".join((Path(__file__).parents[3] / "docs" / "xray.md").read_text().split())
+    values = [item for cells in levels.values() for one in cells for item in one["levels"].items()]
+    single = [100.0 * value for key, value in values if "tokens as" not in key and key not in ADJUSTED]
+    assert f"lie between {min(single):.1f} and {max(single):.1f} %" in words
+    assert f"up to {100.0 * max(value for key, value in values if 'tokens as' in key):.1f} %" in words
+    rows = [[cell.strip() for cell in row] for row in study_table.rows(study)]
+    bits = [pair for row in rows if "frozen" not in row[0] for pair in row[2].split(", ")]
+    learned, random = (np.array([numbers(pair)[i] for pair in bits]) for i in range(2))
+    assert f"({span(learned, 2)} bits where random routers have {span(random, 2)})" in words
+    ratio = numbers(re.search(r"trained ones tell ([\d.]+ to [\d.]+) times", words)[1])
+    assert np.abs(np.array(ratio) - [(learned / random).min(), (learned / random).max()]).max() < 0.1
+    few, many = (
+        [cost for row in rows if row[0].endswith(size) for cost in numbers(row[4])] for size in (" 8", " 64")
+    )
+    assert f"one of 8 experts away costs {span(few, 2)} nats, one of 64 {span(many, 3)};" in words
+    needed = [value for row in rows if row[0].endswith(" 64") for value in numbers(row[5])]
+    assert {value for row in rows if row[0].endswith(" 8") for value in numbers(row[5])} == {8.0}
+    assert f"all of 8 are needed, and {span(needed, 0)} of 64" in words
+    pairs = [numbers(cell.replace("+", " ")) for row in rows for cell in row[8].split(", ")]
+    more, less, tested = np.array(pairs).T
+    assert f"({span(100 * less / tested, 0)} % of those tested)" in words
+    assert f"({span(100 * more / tested, 0)} %), in the control" in words
+    regret = [value for row in rows for value in numbers(row[9])]
+    assert max(regret) <= 0.004
+    assert sum(int(row[7]) for row in rows) == 1  # "one expert of all is redundant"
 
 
 @pytest.mark.slow

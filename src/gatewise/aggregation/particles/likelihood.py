@@ -12,8 +12,8 @@ import numpy as np
 from gatewise.aggregation.particles.forms import checked_rows, Form, ParticleRows
 from gatewise.aggregation.scales import check_bounds, clipped_scale
 from gatewise.arrays import as_positive, Floats
-from gatewise.kernels.loss_kinds import ABSOLUTE, SQUARE
-from gatewise.losses import Noise, score
+from gatewise.kernels.loss_kinds import ABSOLUTE, OUTCOME, SQUARE
+from gatewise.losses import Noise, Outcome, score
 from gatewise.stats import clip_scale
 
 PROBES = np.array([-1e3, -30.0, -3.7, -1.0, -0.2, -1e-3, 1e-3, 0.2, 0.9, 1.7, 4.0, 25.0, 1e4])
@@ -37,7 +37,7 @@ class Calibration:
 
 
 class PowerLaw(NamedTuple):
-    """log h(z) = peak - rate |z|^degree, degree 1 or 2."""
+    """log h(z) = peak - rate |z|^degree, degree 1 or 2; or log h(z) = log(-z), the log loss, for degree 0."""
 
     degree: int
     rate: float
@@ -49,6 +49,8 @@ def power_of(noise: Noise) -> PowerLaw | None:
 
     With a power law the log likelihood is a function of sum_i |r_i|^degree and sigma, which the kernels compute fast.
     """
+    if isinstance(noise, Outcome):
+        return PowerLaw(degree=0, rate=1.0, peak=0.0)
     peak = float(noise.log_density(np.zeros(1))[0])
     drop = peak - np.asarray(noise.log_density(PROBES))
     for degree in (1, 2):
@@ -120,8 +122,9 @@ class Likelihood:
         return value, grad
 
     def _sum_and_grad(self, theta: Floats, rows: ParticleRows, exponent: float) -> tuple[Floats, Floats]:
-        """sum_i |r_i|^degree and its gradient, the last term times ``exponent``."""
-        loss = SQUARE if self.power is not None and self.power.degree == 2 else ABSOLUTE
+        """sum_i |r_i|^degree, or of -log(-r_i), and its gradient, the last term times ``exponent``."""
+        assert self.power is not None
+        loss = (OUTCOME, ABSOLUTE, SQUARE)[self.power.degree]
         total, grad = self.form.value_and_grad(theta, rows, loss)
         if exponent < 1.0:
             last, last_grad = self.form.value_and_grad(theta, rows.part(rows.y.size - 1, rows.y.size), loss)

@@ -49,6 +49,8 @@ def look_at(
     if key is not None:
         roles[key] = "key"
     if target is not None:
+        if target in roles:
+            raise ValueError(f"{target!r} is the target, and cannot be {roles[target]}, too")
         if find_task(frame, target)[0] == "regression":
             responses(frame, target)
         else:

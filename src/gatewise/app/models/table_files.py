@@ -25,6 +25,15 @@ SEPARATORS = ("\t", ";", "|", ",")
 WORDS = {"\t": "tabs", ";": "semicolons", "|": "bars", ",": "commas", " ": "spaces"}
 LOOKED_AT = 200  # lines that a guess is made from
 MOST_COLUMNS = 5000
+ZIP, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+# How files begin that are taken for text because of their names, and what they are.
+NO_TEXT = {
+    b"\x1f\x8b": "it is compressed by gzip; unpack it first",
+    ZIP: "it is an Excel workbook, whose name should end in .xlsx, or a zip archive to unpack first",
+    OLD_EXCEL: "it is an Excel workbook, whose name should end in .xls",
+    b"PAR1": "it is a Parquet file, whose name should end in .parquet",
+    b"%PDF": "it is a PDF file",
+}
 
 
 @dataclass(frozen=True)
@@ -114,9 +123,14 @@ def _write_parquet(frames: Iterator[Any], part: Path) -> int:
 
 
 def _read_text(content: bytes, form: TextFormat) -> ReadTable:
+    for begin, what in NO_TEXT.items():
+        if content.startswith(begin):
+            raise ValueError(what)
     text, encoding = _decode(content, form.encoding)
     if "\0" in text:
         raise ValueError("it holds zero bytes, so it is no text")
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # as old Macintosh programs end lines
     hint = re.match(r"sep=(.)\r?\n", text)  # as Excel writes it
     if hint:
         text, form = text[hint.end() :], replace(form, sep=form.sep or hint.group(1))
@@ -213,10 +227,17 @@ def _check_shape(text: str, sep: str) -> list[str]:
 
 
 def _read_excel(path: Path) -> ReadTable:
+    """The first sheet that has rows."""
+    if path.suffix.lower() != ".ods" and path.read_bytes()[:4] not in {ZIP, OLD_EXCEL}:
+        raise ValueError("it is no Excel workbook; if it is text, its name should end in .csv")
     with pd.ExcelFile(path) as book:
         names = book.sheet_names
-        frame = pd.read_excel(book, sheet_name=names[0])
-    note = f"read the first of {len(names)} sheets, {names[0]!r}"
+        for name in names:
+            frame = pd.read_excel(book, sheet_name=name)
+            if len(frame):
+                break
+    which = "the first" if name == names[0] else "the first with rows"
+    note = f"read {which} of {len(names)} sheets, {name!r}"
     return ReadTable(frame, (note,) if len(names) > 1 else ())
 
 

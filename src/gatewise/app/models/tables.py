@@ -63,6 +63,8 @@ def training_table(
     """
     for names, role in (([target], "target"), (drop, "drop"), ([key] if key else [], "key"), (keep, "keep")):
         check_columns(frame, names, role)
+    if target in {key, *drop}:
+        raise ValueError(f"{target!r} is the target, and cannot be {'the key' if target == key else 'dropped'}, too")
     y, known = labels(frame, target) if classes else numbers(frame, target)
     if known.sum() < LEAST_ROWS:
         raise ValueError(f"a fit needs at least {LEAST_ROWS} rows with a value of {target!r}, not {int(known.sum())}")

@@ -14,7 +14,18 @@ from gatewise.app.page.class_findings import ClassFindings, TOP
 from gatewise.app.page.importance import LEAST_MOVED, SHOWN
 from gatewise.app.page.markup import element, Html, join
 from gatewise.app.page.page_file import document, ENDINGS
-from gatewise.app.page.page_parts import DASH, expert, figures, interval, NBSP, number, p_words, percent, table
+from gatewise.app.page.page_parts import (
+    DASH,
+    expert,
+    figures,
+    interval,
+    NBSP,
+    number,
+    p_words,
+    percent,
+    region_words,
+    table,
+)
 from gatewise.router.class_scores import ReliabilityBin
 from gatewise.router.verdict import RegionTable
 
@@ -137,12 +148,13 @@ def _where(findings: ClassFindings) -> Html:
         element("p", f"The largest weight goes to {parts}.", class_="answer"),
         element("p", text or "No column by itself moves the weights by more than 1 %."),
         figures(*drawn) if drawn else None,
-        _regions(findings.regions, names, "log loss there", "In log loss, on held-out rows of the fit."),
-        _regions(findings.error_regions, names, "errors there", "In wrong labels: the fraction of rows."),
+        _regions(findings, findings.regions, "log loss there", "In log loss, on held-out rows of the fit."),
+        _regions(findings, findings.error_regions, "errors there", "In wrong labels: the fraction of rows."),
     )
 
 
-def _regions(found: RegionTable, names: Sequence[str], measure: str, note: str) -> Html:
+def _regions(findings: ClassFindings, found: RegionTable, measure: str, note: str) -> Html:
+    names, columns = findings.rows.names, [one.column for one in findings.importance]
     rows = [
         [
             expert(names, row.expert),
@@ -151,7 +163,7 @@ def _regions(found: RegionTable, names: Sequence[str], measure: str, note: str) 
             number(row.loss.value),
             join(expert(names, row.runner_up), f" {number(row.runner_up_loss.value)}") if row.share > 0 else DASH,
             row.wins if row.share > 0 else DASH,
-            element("div", row.description, class_="words"),
+            element("div", region_words(row.description, columns), class_="words"),
         ]
         for row in found
     ]

@@ -1,15 +1,18 @@
 """Tables, figures and numbers as the page shows them."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from gatewise.app import numbers
+from gatewise.app.models.tables import ColumnKind, TRUTH
 from gatewise.app.page.markup import element, Html, join
 from gatewise.app.page.page_plots import colour
 from gatewise.geometry import Interval
 
+NUMBER = r"-?\d[\d.]*(?:e[+-]?\d+)?"
 DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
 WORDS = {
     "expert": "One of the models, or a column that already is a forecast.",
@@ -119,8 +122,31 @@ def interval(found: Interval) -> str:
     """An estimate and its interval as text, or a dash if there is no estimate."""
     if not np.isfinite(found.value):
         return DASH
-    ends = f" ({number(found.low)} to {number(found.high)})" if np.isfinite(found.low) else ""
+    ends = f" ({number(found.low)}{NBSP}to{NBSP}{number(found.high)})" if np.isfinite(found.low) else ""
     return number(found.value) + ends
+
+
+def region_words(description: str, columns: Iterable[ColumnKind]) -> str:
+    """The words of a region with dates as dates, in place of days since 1970, and yes or no in place of 1 and 0.
+
+    >>> columns = ColumnKind("day", "date"), ColumnKind("open", "number", TRUTH)
+    >>> region_words("3 < day <= 18656.5 and open > 0.5", columns)
+    '1970-01-04 < day <= 2021-01-29 and open = yes'
+    """
+    for column in columns:
+        name = rf"(?<!\w){re.escape(column.name)}"
+        if column.kind == "date":
+            description = re.sub(rf"({name} (?:<=|>) )({NUMBER})", lambda m: m[1] + _day(m[2]), description)
+            description = re.sub(rf"({NUMBER})( < {name})", lambda m: _day(m[1]) + m[2], description)
+        elif column.form == TRUTH:
+            description = re.sub(rf"({name}) > 0\.5", r"\1 = yes", description)
+            description = re.sub(rf"({name}) <= 0\.5", r"\1 = no", description)
+    return description
+
+
+def _day(number: str) -> str:
+    """The last whole day that is not after a number of days since 1970."""
+    return str(np.datetime64(int(np.floor(float(number))), "D"))
 
 
 def p_text(p_value: float) -> str:

@@ -17,6 +17,7 @@ from gatewise.app.page.page_parts import (
     p_text,
     p_words,
     percent,
+    region_words,
     root,
     table,
     term,
@@ -104,7 +105,7 @@ def where(findings: Findings) -> Html:
     names, regions = findings.rows.names, findings.regions
     leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
     parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
-    dates = ", dates are days since 1970" if any(one.column.kind == "date" for one in findings.importance) else ""
+    columns = [one.column for one in findings.importance]
     rows = [
         [
             expert(names, row.expert),
@@ -112,7 +113,7 @@ def where(findings: Findings) -> Html:
             f"{row.mean_weight:.2f}",
             root(row.loss.value),
             join(expert(names, row.runner_up), f" {root(row.runner_up_loss.value)}") if row.share > 0 else DASH,
-            element("div", row.description, class_="words"),
+            element("div", region_words(row.description, columns), class_="words"),
         ]
         for row in regions
     ]
@@ -125,7 +126,7 @@ def where(findings: Findings) -> Html:
             rows,
             words={4, 5},
             note=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
-            f"the rows; missing values count as the column's median{dates}.",
+            "the rows; missing values count as the column's median.",
         ),
     )
 

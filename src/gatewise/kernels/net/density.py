@@ -7,12 +7,13 @@ import numpy as np
 
 from gatewise.arrays import Floats
 from gatewise.kernels.compiled import leaf
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, LEAST, OUTCOME
 from gatewise.kernels.simd.elementary import log_lanes
 from gatewise.kernels.simd.lanes import choose, fill, Lanes, larger, load, store, WIDTH
 from gatewise.kernels.simd.tile import Strip, TILE
 
 HUGE = 1e300  # squares above it count as infinite
+IMPOSSIBLE = -1e9  # in the place of the logarithm of a probability that is 0
 
 
 @leaf
@@ -44,6 +45,8 @@ def _log_density(noise: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -
         return offset - u * u
     if noise == DOUBLE_EXPONENTIAL:
         return offset - larger(u, 0.0 - u)
+    if noise == OUTCOME:
+        return choose(u, LEAST, log_lanes(u), fill(IMPOSSIBLE)) + offset
     square = u * u  # where it overflows, the density is 0
     return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
 
