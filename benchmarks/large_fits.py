@@ -1,10 +1,11 @@
 """CPU seconds of fits of `MoERegressor`: many experts, many columns, many rows.
 
 ``python -m benchmarks.large_fits --case experts`` (or another of CASES, or all). Forecasts are ready, except in the
-cases "cheap" and "long", where cheap experts are fitted and `StackingRegressor` with the same experts and folds is
-the rival. Every case tells the distance to the truth at fresh rows, root mean square, beside that of the convex stack
-of the same fit or of the rival: a fast fit that predicts worse does not count. Memory is the largest that the fit
-adds, seen by a process of its own. Threads are one unless ``--threads`` says otherwise.
+cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a ridge regression, a tree and 30 rounds of
+boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
+truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
+that predicts worse does not count. Memory is the largest that the fit adds, seen by a process of its own. Threads are
+one unless ``--threads`` says otherwise.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import StackingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
@@ -54,8 +55,9 @@ CASES: dict[str, list[tuple[Size, bool]]] = {
     "rows": [(Size(100_000, 10, 32), True), (Size(1_000_000, 10, 32), True)],
     "cheap": [(Size(534, 5, 30), False)],
     "long": [(Size(500_000, 10, 3), False)],
+    "usual": [(Size(500_000, 10, 3), False)],
 }
-FITTED = ("cheap", "long")  # experts are fitted, and a rival is
+FITTED = ("cheap", "long", "usual")  # experts are fitted, and a rival is
 
 
 class Profile:
@@ -117,29 +119,35 @@ def cheap_experts(count: int) -> list[tuple[str, Any]]:
     return [*ridges, *trees][:count]
 
 
+def usual_experts() -> list[tuple[str, Any]]:
+    """Three experts that take about a second each to fit to 100,000 rows of ten columns, or less."""
+    boosting = HistGradientBoostingRegressor(max_iter=30, random_state=0)
+    return [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=6, random_state=0)), ("boosting", boosting)]
+
+
 def _two_columns(X: np.ndarray, first: int) -> np.ndarray:
     return X[:, first : first + 2]
 
 
-def against_stacking(size: Size, threads: int) -> dict[str, Any]:
+def against_stacking(size: Size, threads: int, usual: bool) -> dict[str, Any]:
     """`MoERegressor` without tree members, and `StackingRegressor`, each in a process of its own."""
     context = get_context("spawn")
     found = {}
     for name in ("stack", "gatewise"):
         with context.Pool(1) as pool:
-            found[name] = pool.apply(fit_one, (name, size, threads))
+            found[name] = pool.apply(fit_one, (name, size, threads, usual))
     ratios = {key: found["gatewise"][key] / found["stack"][key] for key in ("cpu_seconds", "added_gigabytes")}
     return {**size._asdict(), **found, "over_stack": ratios}
 
 
-def fit_one(name: str, size: Size, threads: int) -> dict[str, float]:
-    """CPU seconds, added memory and accuracy of one of the two, with cheap experts and five folds."""
+def fit_one(name: str, size: Size, threads: int, usual: bool) -> dict[str, float]:
+    """CPU seconds, added memory and accuracy of one of the two, with cheap or usual experts and five folds."""
     numba.set_num_threads(threads)
     rng = np.random.default_rng(0)
     X, _, truth = make_rows(size._replace(M=1), rng)
     X, folds = X[:, : size.d], KFold(5, shuffle=True, random_state=0)
     fresh, _, fresh_truth = make_rows(Size(FRESH, size.d, 1), rng)
-    y, experts = truth + NOISE * rng.normal(size=size.n), cheap_experts(size.M)
+    y, experts = truth + NOISE * rng.normal(size=size.n), usual_experts() if usual else cheap_experts(size.M)
     model: Any = StackingRegressor(experts, RidgeCV(), cv=folds)
     if name == "gatewise":
         model = gw.MoERegressor(experts, cv=folds, random_state=0, **WITHOUT_TREES)
@@ -166,7 +174,9 @@ def main() -> None:
         for case in CASES if given.case == "all" else [given.case]:
             fits[case] = []
             for size, trees in CASES[case]:
-                one = against_stacking(size, given.threads) if case in FITTED else measure(size, trees)
+                one = (
+                    against_stacking(size, given.threads, case == "usual") if case in FITTED else measure(size, trees)
+                )
                 fits[case].append({**one, "threads": given.threads})
                 save("large_fits", {"fits": fits})
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import helmert
 
 from gatewise.aggregation.compatibility import Compatibility, compatibility_constant, gate_differences
 from gatewise.aggregation.engine import project_l2
@@ -57,18 +58,20 @@ def project_classes_in_l2(
 ) -> tuple[Floats, NearestCandidate]:
     """As `project_in_l2`, for experts that give probabilities: the squares are summed over the classes.
 
-    A row stands once for each class, with the experts' probabilities of this class as their predictions.
+    Differences of probabilities have the sum 0 over the C classes, so C - 1 orthonormal contrasts hold all of their
+    squares: a row stands once for each contrast, with the experts' values of it as their predictions.
     """
     points, quadrature = measure.rule(X)
     net, P = _net(setting, pieces), average.experts.predict(points)  # (Q, M, C)
+    P = P @ helmert(P.shape[2]).T  # (Q, M, C - 1)
     target = np.einsum("qm,qmc->qc", aggregated_weights(pieces, setting.gate, points, setting.n_threads), P)
-    n_classes = P.shape[2]
+    n_contrasts = P.shape[2]
     found = project_l2(
         setting.candidates(net),
-        np.repeat(setting.gate.features(as_rows(points)), n_classes, axis=0),
+        np.repeat(setting.gate.features(as_rows(points)), n_contrasts, axis=0),
         target.ravel(),
         P.swapaxes(1, 2).reshape(-1, P.shape[1]),
-        np.repeat(quadrature, n_classes),
+        np.repeat(quadrature, n_contrasts),
         setting.n_threads,
         allowed=net.allowed(),
     )

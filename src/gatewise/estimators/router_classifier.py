@@ -78,7 +78,7 @@ class RouterClassifier(ProbabilityModel):
     >>> router = gw.RouterClassifier([left, right], gate, gate.net(np.arange(-5.0, 6.0), d=1), random_state=0)
     >>> router.fit(X, y).predict_proba([[-1.0], [1.0]]).round(1)
     array([[0.9, 0.1],
-           [0.3, 0.7]])
+           [0.2, 0.8]])
     """
 
     def __init__(

@@ -54,12 +54,12 @@ class SelectorClassifier(ProbabilityModel):
     --------
     >>> import gatewise as gw
     >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from sklearn.neighbors import KNeighborsClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
     >>> y = X[:, 0] * X[:, 1] > 0
-    >>> pool = [LogisticRegression(), DecisionTreeClassifier(max_depth=4, random_state=0)]
+    >>> pool = [LogisticRegression(), KNeighborsClassifier(15)]
     >>> gw.SelectorClassifier(pool, random_state=0).fit(X, y).selected_
-    'decisiontreeclassifier'
+    'kneighborsclassifier'
     """
 
     def __init__(

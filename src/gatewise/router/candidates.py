@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import sqrt
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ Kind = Literal["single", "stack", "gate", "shared"]
 Family = Literal["plain", "softmax", "top-k", "tree", "forest", "boosted", "products", "class stack"]
 STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's coefficients, beside a stack
 SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
-NEARLY = 1.05  # a candidate whose error on few rows is at most this times the least is fitted to many
+CLOSE = 1 / 3  # of what the best candidate saves: those that are not farther behind are fitted to many rows
 # The prior weight of every family of candidates, divided equally within it: log(1 / prior) is what a family costs.
 PRIOR: Mapping[Family, float] = {
     "plain": 0.25,
@@ -115,17 +116,23 @@ def candidate_list(
     return (*plain, *listed, *trees)
 
 
-def promising(candidates: Sequence[Candidate], tried: Sequence[Candidate], errors: Floats) -> tuple[Candidate, ...]:
-    """The candidates worth fitting on many rows, given the mean errors (S,) of those tried on a few of them.
+def promising(
+    candidates: Sequence[Candidate], tried: Sequence[Candidate], errors: Floats, n: int
+) -> tuple[Candidate, ...]:
+    """The candidates worth fitting on many rows, given the mean errors (S,) of those tried on n of them.
 
-    They are all that cost little ("plain"); those whose error is at most NEARLY times the least; and after each of
-    these the next larger one of its kind, in depth, trees or spread, as more rows can pay for it.
+    They are all that cost little ("plain"); those whose error is above the least by at most CLOSE times what the
+    least saves of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a mean squared
+    error; and after each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay
+    for it.
 
     >>> small, middle, large = (Candidate("gate", "linear", spread) for spread in (0.3, 1.0, 3.0))
-    >>> promising([small, middle, large], [small, middle], np.array([1.0, 1.2])) == (small, middle)
+    >>> promising([small, middle, large], [CONVEX, small, middle], np.array([1.5, 1.0, 1.2]), 9999) == (small, middle)
     True
     """
-    kept = {c for c, error in zip(tried, errors, strict=True) if error <= NEARLY * errors.min()}
+    least, stack = float(errors.min()), float(errors[tried.index(CONVEX)])
+    most = least + CLOSE * max(stack - least, sqrt(2.0 / n) * abs(least))
+    kept = {c for c, error in zip(tried, errors, strict=True) if error <= most}
     paths: dict[tuple[str, str, int | None, bool], list[Candidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.depth, c.trees, c.spread)):
         paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)

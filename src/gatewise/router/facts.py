@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gatewise.router.training import MOST_LEARNED
+from gatewise.router.learning import MOST_LEARNED
 
 
 def summary_text(model: Any) -> str:

@@ -32,7 +32,8 @@ from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGat
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
-MOST_LISTS = 10  # how often the whole list is fitted; more splits than that are merged
+MOST_LISTS, FEWEST_LISTS = 10, 2  # how often the list is fitted on splits, at most; and where rows are many
+MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
 NONE_YET = np.empty(0)  # predictions of rows that are added later
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
@@ -378,16 +379,16 @@ def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices
         (known, out) for known, out in data.learners() if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)
     ]
     if splits:
-        return _merged(splits)
+        return _merged(splits, MOST_LISTS if len(data.rows) <= MOST_LEARNED else FEWEST_LISTS)
     part = np.random.default_rng(seed).permutation(len(data.rows)) % min(PARTS, len(data.rows))
     return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(part.max() + 1)]
 
 
-def _merged(splits: list[tuple[Indices, Indices]]) -> list[tuple[Indices, Indices]]:
-    """At most MOST_LISTS splits, made by joining neighbours; the entries to fit on are those common to all joined."""
-    if len(splits) <= MOST_LISTS:
+def _merged(splits: list[tuple[Indices, Indices]], most: int) -> list[tuple[Indices, Indices]]:
+    """At most so many splits, made by joining neighbours; the entries to fit on are those common to all joined."""
+    if len(splits) <= most:
         return splits
-    groups = [splits[j * len(splits) // MOST_LISTS : (j + 1) * len(splits) // MOST_LISTS] for j in range(MOST_LISTS)]
+    groups = [splits[j * len(splits) // most : (j + 1) * len(splits) // most] for j in range(most)]
     merged = [
         (reduce(np.intersect1d, [known for known, _ in group]), np.concatenate([out for _, out in group]))
         for group in groups

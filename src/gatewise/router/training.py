@@ -20,14 +20,13 @@ from gatewise.router.candidates import Candidate, candidate_list, promising
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
-from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, PARTS, RouterFit, RouterSample
+from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
 from gatewise.router.members import gate_features, ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
-MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
@@ -128,7 +127,7 @@ def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> Rou
     tried = np.sort(np.random.default_rng([seed, 4]).choice(n, most, replace=False))
     few = sample.part(tried)
     first = learn(few, _candidates(task, few.seen, distinct), settings, seed, "trial")
-    fit = learn(sample, promising(candidates, first.final.candidates, first.errors), settings, seed)
+    fit = learn(sample, promising(candidates, first.final.candidates, first.errors, most), settings, seed)
     return replace(fit, signal=np.where(np.isin(fit.entries, tried)[:, None], 0.0, fit.signal))
 
 
