@@ -312,7 +312,8 @@ def test_ctrl_c_is_one_line_and_leaves_the_old_files(fitted, command):
         time.sleep(fraction * whole)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=300)  # on a busy machine the signal may wait for the compiler
-        assert process.returncode in (0, 130), said  # 0: it was done before the signal came
+        # 0: it was done before the signal came; -SIGINT: it was done, and the interpreter was ending.
+        assert process.returncode in (0, 130, -signal.SIGINT), said
         if process.returncode == 130:
             stopped += 1
             assert said.endswith("gatewise: interrupted; every file is as it was before, or complete\n")
