@@ -121,10 +121,10 @@ def promising(
 ) -> tuple[Candidate, ...]:
     """The candidates worth fitting on many rows, given the mean errors (S,) of those tried on n of them.
 
-    They are all that cost little ("plain"); those whose error is above the least by at most CLOSE times what the
-    least saves of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a mean squared
-    error; and after each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay
-    for it.
+    They are all that cost little ("plain"); the best one of every family; those whose error is above the least by at
+    most CLOSE times what the least saves of the convex stack's, or by at most CLOSE times the standard error
+    sqrt(2 / n) of a mean squared error; and after each of these the next larger one of its kind, in depth, trees or
+    spread, as more rows can pay for it.
 
     >>> small, middle, large = (Candidate("gate", "linear", spread) for spread in (0.3, 1.0, 3.0))
     >>> promising([small, middle, large], [CONVEX, small, middle], np.array([1.5, 1.0, 1.2]), 9999) == (small, middle)
@@ -132,7 +132,8 @@ def promising(
     """
     least, stack = float(errors.min()), float(errors[tried.index(CONVEX)])
     most = least + CLOSE * max(stack - least, sqrt(2.0 / n) * abs(least))
-    kept = {c for c, error in zip(tried, errors, strict=True) if error <= most}
+    best = {tried[s].family: s for s in np.argsort(-errors, kind="stable")}
+    kept = {c for s, c in enumerate(tried) if errors[s] <= most or best[c.family] == s}
     paths: dict[tuple[str, str, int | None, bool], list[Candidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.depth, c.trees, c.spread)):
         paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)
