@@ -3,13 +3,16 @@
 import numpy as np
 import pytest
 
+import gatewise as gw
 from benchmarks.verdict import fitted, GAP
 from benchmarks.verdict_designs import gate_design, NULLS, strength_for
+from gatewise.experts import ColumnExpert
+from gatewise.router import training
 from tests.statistics.bounds import least, most
 from tests.statistics.draws import SEED
 
 pytestmark = pytest.mark.statistics
-RUNS, POWER_RUNS, N = 12, 25, 100
+RUNS, POWER_RUNS, TRIAL_RUNS, N = 12, 25, 100, 100
 
 
 def run(design, n, seed):
@@ -50,3 +53,18 @@ def test_a_gate_that_saves_fifteen_percent_is_found():
     design = gate_design(strength_for(GAP))
     found = sum(run(design, 300, seed)[0].gates for seed in range(SEED, SEED + POWER_RUNS))
     assert found >= least(POWER_RUNS, 0.8)
+
+
+def test_the_level_holds_where_few_rows_choose_the_list(monkeypatch):
+    """Two given forecasts whose best weights are one half everywhere; a list that is tried on 212 of 800 rows."""
+    monkeypatch.setattr(training, "MOST_TRIED", 300)
+    experts = [("first", ColumnExpert(4)), ("second", ColumnExpert(5))]
+    settings, found = gw.MoESettings(learners=(), n_orders=4), 0
+    for seed in range(SEED, SEED + TRIAL_RUNS):
+        X = np.random.default_rng([seed, 800]).normal(size=(800, 7))
+        y = X[:, 4:6].mean(axis=1) + X[:, 6]
+        model = gw.MoERegressor(
+            experts, cv="prefit", gates=["linear", "quadratic"], settings=settings, random_state=seed
+        )
+        found += model.fit(X[:, :6], y).verdict_.gates
+    assert found <= most(TRIAL_RUNS, 0.05)

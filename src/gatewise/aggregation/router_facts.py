@@ -31,10 +31,7 @@ class RouterFacts:
     def text(self) -> str:
         """The facts in lines."""
         best = int(self.experts.argmin())
-        width = max(map(len, (*self.names, "equal weights", "router")))
-        lines = [f"errors one step ahead (root mean square over {self.n:,} rows):"]
-        rows = [("router", self.aggregate), ("equal weights", self.mean), *zip(self.names, self.experts, strict=True)]
-        lines += [f"  {name:<{width}}  {value:.4g}" for name, value in rows]
+        lines = [f"errors one step ahead (root mean square over {self.n:,} rows):", *_table(self)]
         change = 1.0 - (self.aggregate / self.experts[best]) ** 2 if self.experts[best] > 0 else 0.0
         lines.append(f"mean squared error {_percent(change)} the best single expert's, {self.names[best]}")
         lines.append(
@@ -62,18 +59,23 @@ class ClassRouterFacts:
     def text(self) -> str:
         """The facts in lines."""
         best = int(self.experts.argmin())
-        width = max(map(len, (*self.names, "equal weights", "router")))
-        rows = [("router", self.aggregate), ("equal weights", self.mean), *zip(self.names, self.experts, strict=True)]
         change = self.aggregate - self.experts[best]
         side = "below" if change <= 0 else "above"
         return "\n".join(
             [
                 f"log loss one step ahead (mean over {self.n:,} rows):",
-                *(f"  {name:<{width}}  {value:.4g}" for name, value in rows),
+                *_table(self),
                 f"{abs(change):.3g} nats {side} the best single expert, {self.names[best]}",
                 f"{self.effective:,.1f} of {self.n_candidates:,} candidates are left",
             ]
         )
+
+
+def _table(facts: RouterFacts | ClassRouterFacts) -> list[str]:
+    """Lines with the error or loss of the router, of equal weights and of every expert."""
+    width = max(map(len, (*facts.names, "equal weights", "router")))
+    rows = [("router", facts.aggregate), ("equal weights", facts.mean), *zip(facts.names, facts.experts, strict=True)]
+    return [f"  {name:<{width}}  {value:.4g}" for name, value in rows]
 
 
 def class_router_facts(setting: AggregationSetting, fits: Sequence[OrderFit]) -> ClassRouterFacts:
