@@ -24,8 +24,8 @@ from gatewise.estimators.validation import (
     expert_params,
     make_splits,
 )
+from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
-from gatewise.experts.class_pool import ClassPool
 from gatewise.experts.pool import nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import LogLoss
@@ -52,8 +52,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     ----------
     experts : list of classifiers, or of (name, classifier) pairs
         With ``predict_proba``; one with ``decision_function`` only is calibrated by a sigmoid that is fitted to
-        held-out decisions (`ClassPool`), and one with labels only by a smoothed confusion matrix (`ClassExpert`).
-        Probabilities are bounded away from 0 by a floor that is learned from held-out rows (`ProbabilityFloor`).
+        held-out decisions (`CalibratedClassifiers`), and one with labels only by a smoothed confusion matrix
+        (`ClassExpert`). Probabilities are bounded away from 0 by a floor that is learned from held-out rows
+        (`ProbabilityFloor`).
     gates, k, n_jobs, random_state, settings
         As in `MoERegressor`. ``settings.correct`` is whether the list has tempered, log-linear and logistic stacks,
         "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
@@ -144,7 +145,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             X=X,
             y=codes.astype(np.float64),
             sample_weight=weight / unit_weight,
-            routed=ClassPool(
+            routed=CalibratedClassifiers(
                 self._wrapped(experts, prefit, seed),
                 params,
                 self.n_jobs,

@@ -22,8 +22,9 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
 
     A classifier with ``predict_proba`` is asked for that; a class that it never saw gets 0. One with
     ``decision_function`` only is calibrated by a sigmoid that is fitted to decisions on held-out rows
-    (scikit-learn's `CalibratedClassifierCV`); in a `ClassPool` these are the rows that its folds hold out. One with
-    labels only, or whose training rows have a class with a single row, gets the line of a confusion matrix,
+    (scikit-learn's `CalibratedClassifierCV`); a pool of experts takes those that its folds hold out anyway
+    (`CalibratedClassifiers`). One with labels only, or whose training rows have a class with a single row, gets the
+    line of a confusion matrix,
 
         p(c | label k) = (N_kc + SMOOTHING q_c) / (N_k + SMOOTHING),
 

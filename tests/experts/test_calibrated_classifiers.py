@@ -10,8 +10,8 @@ from sklearn.model_selection import StratifiedKFold, TimeSeriesSplit
 from sklearn.svm import SVC
 
 import gatewise as gw
+from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
-from gatewise.experts.class_pool import ClassPool
 from gatewise.experts.decisions import decisions, fit_sigmoid
 
 LABELS = np.array(["a", "b", "c"])
@@ -25,7 +25,7 @@ def drawn(C, n=150, seed=0):
 
 
 def pool_of(classifier, C, weight):
-    return ClassPool([("one", ClassExpert(classifier, LABELS[:C]))], outputs=(C,), sample_weight=weight)
+    return CalibratedClassifiers([("one", ClassExpert(classifier, LABELS[:C]))], outputs=(C,), sample_weight=weight)
 
 
 @pytest.mark.parametrize("C", [2, 3])
@@ -80,7 +80,7 @@ def test_rows_in_time_and_rare_classes_are_calibrated_without_the_folds():
 def test_decisions_of_pairs_are_refused():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 2)), np.tile([0.0, 1.0, 2.0, 3.0], 20)
-    pool = ClassPool(
+    pool = CalibratedClassifiers(
         [("one", ClassExpert(SVC(decision_function_shape="ovo"), np.arange(4)))],
         outputs=(4,),
         sample_weight=np.ones(80),
