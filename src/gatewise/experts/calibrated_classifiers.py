@@ -17,7 +17,7 @@ class CalibratedClassifiers(Pool):
     """A pool of `ClassExpert` whose rows have the numbers of their classes as targets, and sample weights (n,).
 
     An expert with ``decision_function`` only is not cross-fitted by itself for its sigmoid. It answers with
-    decisions, and the sigmoids are fitted to the decisions of rows that are held out anyway: for the rows that a split
+    decisions, and the sigmoids are fitted to the decisions of rows that are held out anyway: for rows that a split
     holds out to those of the split's training rows, so that no label has a part in the probabilities of its own row,
     and for new rows to all of them. Where a split has no such row of some class, as the first of splits in time, the
     experts are calibrated by themselves.
