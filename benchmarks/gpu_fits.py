@@ -3,7 +3,8 @@
 ``gates``: all gates of a learned list (`gate_fits`) with ready forecasts; seconds of both, and how far apart they
 are: the root mean square difference of the mixtures at rows that the fit did not see, in units of the standard
 deviation of y, the largest difference of a gate's weights, and how much lower the mean squared error of the GPU's
-mixtures is, as quantiles over the fits. The objective has several minima, and rounding may lead to another one.
+mixtures is, as quantiles over the fits. ``reversed``: the same differences between compiled code and compiled code
+with the experts in reverse order, which only rounding can tell apart.
 ``fits``: `MoERegressor` on ready forecasts (`large_fits`): seconds, and the distance to the truth at fresh rows
 beside that of the convex stack. ``python -m benchmarks.gpu_fits --case gates`` needs a GPU.
 """
@@ -25,7 +26,7 @@ import gatewise as gw
 import gatewise.nn
 from benchmarks import timing
 from benchmarks.gate_fits import make_rows as gate_rows
-from benchmarks.gate_fits import make_work
+from benchmarks.gate_fits import make_work, Work
 from benchmarks.large_fits import FRESH, make_rows, Size
 from gatewise.arrays import Floats
 from gatewise.experts import ColumnExpert
@@ -34,7 +35,7 @@ from gatewise.solvers.softmax_path import FittedPath, sample_paths
 
 GATES = ((1000, 5), (4000, 10))  # the first one compiles
 LINEAR = ((100_000, 32, True), (1_000_000, 32, False))  # linear gates of all rows; whether compiled code is run, too
-FITS = (Size(20_000, 10, 32), Size(100_000, 10, 32), Size(1_000_000, 10, 32))
+FITS = (Size(20_000, 10, 32), Size(1_000_000, 10, 32))
 
 
 def sources() -> str:
@@ -58,7 +59,20 @@ def gates(n: int, M: int) -> dict[str, Any]:
     found["cuda"] = device_paths(work.requests, F, work.loss, work.samples, "cuda")
     row["seconds_cuda"] = time.perf_counter() - start
     print(row, flush=True)
-    return row | differences(found["compiled"], found["cuda"], work, y)
+    other = differences(found["compiled"], in_reverse(work, F), work, y)
+    return row | differences(found["compiled"], found["cuda"], work, y) | {"reversed": other}
+
+
+def in_reverse(work: Work, F: Floats) -> list[list[FittedPath]]:
+    """The paths of compiled code with the experts in reverse order, put in order again."""
+    back = np.append(0, np.arange(F.shape[1], 0, -1))  # of the linear part, which begins with a one
+    samples = [
+        one._replace(reference=one.reference[::-1].copy(), center=np.asarray(one.center)[back])
+        for one in work.samples
+    ]
+    requests = [one if one.linear is None else one._replace(linear=one.linear[:, back]) for one in work.requests]
+    found = sample_paths(requests, F[:, ::-1].copy(), work.loss, samples)
+    return [[one._replace(path=one.path._replace(theta=one.path.theta[:, ::-1])) for one in paths] for paths in found]
 
 
 def linear(n: int, M: int, compare: bool) -> dict[str, Any]:

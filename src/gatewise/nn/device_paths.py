@@ -1,11 +1,13 @@
 """Penalised softmax gates fitted on a device: `gatewise.kernels.path` in PyTorch, with the same steps.
 
-On a GPU all that has n rows is in float32 and sums are taken in float64; on a CPU everything is in float64.
+Everything is in float64: with products in float32, even where objective and gradient are in float64, now and then a
+fit of a wide spread ends at another minimum than that of compiled code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf, sqrt
 from typing import NamedTuple
 
@@ -31,18 +33,20 @@ from gatewise.solvers.softmax_path import (
     RowSample,
 )
 
-ROUNDING = 1e-8  # of the objective: in float32 no change below it can be seen
-TIGHTER = 0.01  # of the tolerance of compiled code: steps are cheap, and float32 leaves errors of its own
-
 
 class GateRows(NamedTuple):
-    """Rows to fit to: features (n, p), experts F (n, M), the linear part (n, q), weights (n,) and the scores at 0."""
+    """Rows to fit to: features (n, p), experts F (n, M), the linear part (n, q), weights (n,) and the scores at 0.
+
+    ``place`` (n,) are their numbers among the ``table`` rows with which the rows without weight are counted.
+    """
 
     features: Tensor
     F: Tensor
     linear: Tensor
     weight: Tensor
+    place: Tensor
     offset: Tensor
+    table: int
 
 
 class GateState(NamedTuple):
@@ -130,7 +134,7 @@ class Preconditioned:
 
     def __init__(self, objective: Objective, state: GateState) -> None:
         self.shape, self.cut = objective.shape, objective.cut
-        linear = _gram(objective.rows.linear, state.curvature)
+        linear = _gram(objective.rows.linear, state.curvature, objective.rows)
         self.triangle = cho_factor(linear + np.diag(objective.penalties[self.cut :])) if len(linear) else None
         self.prepare(objective, state)
 
@@ -139,7 +143,7 @@ class Preconditioned:
         c = state.curvature.clamp(min=0.0)
         sums = numbers_of(torch.cat([c @ objective.rows.features.square(), c.sum()[None]]))
         sizes = sums[:-1] / sums[-1] if sums[-1] > 0.0 else np.zeros(self.shape[1])
-        values, self.rotation = np.linalg.eigh(_gram(state.tilts, c))
+        values, self.rotation = np.linalg.eigh(_gram(state.tilts, c, objective.rows))
         self.inverse = 1.0 / (np.maximum(values, 0.0)[:, None] * sizes + objective.penalty)
 
     def solve(self, r: Floats) -> Floats:
@@ -155,12 +159,12 @@ def device_paths(
 ) -> list[list[FittedPath]]:
     """`gatewise.solvers.softmax_path.sample_paths` on a device; one after the other, as each fills the device."""
     place = as_device(device)
-    kind = torch.float32 if place.type == "cuda" else torch.float64
-    experts = torch.as_tensor(F, dtype=kind, device=place)
+    double = partial(torch.as_tensor, dtype=torch.float64, device=place)
+    experts, numbers = double(F), torch.arange(len(F), device=place)
     found: list[list[FittedPath]] = [[] for _ in samples]
     for request in requests:
         axes = principal_axes(request.features)
-        features = torch.as_tensor(request.features @ axes, dtype=kind, device=place)
+        features = double(request.features @ axes)
         for number, sample in enumerate(samples):
             own = np.empty((len(F), 0))
             if request.linear is not None:
@@ -168,9 +172,11 @@ def device_paths(
             rows = GateRows(
                 features=features,
                 F=experts,
-                linear=torch.as_tensor(own, dtype=kind, device=place),
-                weight=torch.as_tensor(sample.sample_weight, dtype=kind, device=place),
-                offset=torch.as_tensor(np.log(sample.reference), dtype=kind, device=place),
+                linear=double(own),
+                weight=double(sample.sample_weight),
+                place=numbers,
+                offset=double(np.log(sample.reference)),
+                table=len(F),
             )
             found[number].append(_fitted(request, rows, loss, sample, axes))
     return found
@@ -183,8 +189,7 @@ def _fitted(request: PathRequest, rows: GateRows, loss: Loss, sample: RowSample,
     if row_loss.y is not None:
         own = own._replace(weight=own.weight / sample.scale**2)
     total = float(sample.sample_weight.sum())
-    single = rows.F.dtype == torch.float32
-    edge = 0.5 * ACCURACY**2 * total * (TIGHTER if single else 1.0), FIRST_RADIUS * sqrt(total)
+    edge = 0.5 * ACCURACY**2 * total, FIRST_RADIUS * sqrt(total)
     ascending = np.argsort(request.spreads, kind="stable")
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
     size = rows.F.shape[1] * rows.features.shape[1]
@@ -219,7 +224,7 @@ def minimise(objective: Objective, x: Floats, tolerance: float, radius: float) -
         if found is None:
             return x
         ratio = (state.value - found.value) / step.predicted
-        x, state = x + fraction * step.change, found
+        x, state = _tried(x, fraction, step), found
         if fraction < 1.0:
             radius = fraction * step.length
         elif ratio < 0.25:
@@ -279,11 +284,11 @@ def _line_search(
     objective: Objective, x: Floats, value: float, slope: float, step: NewtonStep
 ) -> tuple[float, GateState | None]:
     """The part of the step at which the objective falls enough, and the state there; None if it does not fall."""
-    fraction, unseen = 1.0, ROUNDING * abs(value) if objective.rows.F.dtype == torch.float32 else 0.0
+    fraction = 1.0
     while True:
-        state = objective.at(x + fraction * step.change)
+        state = objective.at(_tried(x, fraction, step))
         change = state.value - value
-        if change <= newton.ARMIJO * fraction * slope + unseen:
+        if change <= newton.ARMIJO * fraction * slope:
             return fraction, state
         if fraction < newton.SHORTEST or step.predicted < newton.ROUNDING * abs(value):
             return 0.0, None
@@ -293,31 +298,34 @@ def _line_search(
         fraction = min(max(best, 0.1 * fraction), 0.5 * fraction)
 
 
-def _gram(values: Tensor, curvature: Tensor) -> Floats:
-    """sum_i c_i values_ij values_ik in float64; where there are many rows, from tiles of them, evenly spaced."""
-    n, count = values.shape
-    c = curvature.clamp(min=0.0)
-    filled = -(-n // TILE) * TILE
+def _tried(x: Floats, fraction: float, step: NewtonStep) -> Floats:
+    """The parameter after a part of the step, rounded as compiled code rounds it."""
+    return (x + fraction * step.change).astype(np.float32).astype(np.float64)
+
+
+def _gram(values: Tensor, curvature: Tensor, rows: GateRows) -> Floats:
+    """sum_i c_i values_ij values_ik; where there are many rows, from the tiles that compiled code takes."""
+    count, filled = values.shape[1], -(-rows.table // TILE) * TILE
     apart = max(1, filled // max(LEAST_ROWS, ROWS_PER_COLUMN * count))
-    total = c.sum(dtype=torch.float64)
+    c = curvature.clamp(min=0.0)
+    total = c.sum()
     if apart > 1:
-        some = torch.arange(n, device=values.device)
-        some = some[(some // TILE) % apart == 0]
+        some = (rows.place // TILE) % apart == 0
         values, c = values[some], c[some]
-    part = c.sum(dtype=torch.float64)
-    gram = (values.T @ (c[:, None] * values)).double()
-    return numbers_of(gram * torch.where(part > 0.0, total / part, 1.0))
+    part = c.sum()
+    return numbers_of((values.T @ (c[:, None] * values)) * torch.where(part > 0.0, total / part, 1.0))
 
 
 def _part(rows: GateRows, chosen: Tensor) -> GateRows:
     if len(chosen) == len(rows.F):
         return rows
-    return GateRows(*(tensor[chosen] for tensor in rows[:4]), rows.offset)  # type: ignore[call-arg]
+    features, F, linear, weight, place = (tensor[chosen] for tensor in rows[:5])
+    return rows._replace(features=features, F=F, linear=linear, weight=weight, place=place)
 
 
 def _row_loss(loss: Loss, sample: RowSample, used: Tensor, rows: GateRows) -> RowLoss:
     if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian):
-        return RowLoss(loss, torch.as_tensor(loss.y, dtype=rows.F.dtype, device=rows.F.device)[used])
+        return RowLoss(loss, torch.as_tensor(loss.y).to(rows.F)[used])
     own = loss.scaled(sample.scale)
     if isinstance(own, ResidualLoss):
         own = own.part(used.cpu().numpy())
