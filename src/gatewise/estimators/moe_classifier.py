@@ -24,6 +24,7 @@ from gatewise.estimators.validation import (
     expert_params,
     make_splits,
 )
+from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
 from gatewise.experts.pool import nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
@@ -50,9 +51,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     Parameters
     ----------
     experts : list of classifiers, or of (name, classifier) pairs
-        With ``predict_proba``; one with ``decision_function`` only is calibrated by a cross-fitted sigmoid, and one
-        with labels only by a smoothed confusion matrix (`ClassExpert`). Probabilities are bounded away from 0 by a
-        floor that is learned from held-out rows (`ProbabilityFloor`).
+        With ``predict_proba``; one with ``decision_function`` only is calibrated by a sigmoid that is fitted to
+        held-out decisions (`CalibratedClassifiers`), and one with labels only by a smoothed confusion matrix
+        (`ClassExpert`). Probabilities are bounded away from 0 by a floor that is learned from held-out rows
+        (`ProbabilityFloor`).
     gates, k, n_jobs, random_state, settings
         As in `MoERegressor`. ``settings.correct`` is whether the list has tempered, log-linear and logistic stacks,
         "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
@@ -143,8 +145,13 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             X=X,
             y=codes.astype(np.float64),
             sample_weight=weight / unit_weight,
-            routed=Pool(
-                self._wrapped(experts, prefit, seed), params, self.n_jobs, outputs=(len(classes),), seed=seed
+            routed=CalibratedClassifiers(
+                self._wrapped(experts, prefit, seed),
+                params,
+                self.n_jobs,
+                outputs=(len(classes),),
+                seed=seed,
+                sample_weight=weight,
             ),
             shared=Pool([]),
             splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),

@@ -22,8 +22,9 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
 
     A classifier with ``predict_proba`` is asked for that; a class that it never saw gets 0. One with
     ``decision_function`` only is calibrated by a sigmoid that is fitted to decisions on held-out rows
-    (scikit-learn's `CalibratedClassifierCV`). One with labels only, or whose training rows have a class with a single
-    row, gets the line of a confusion matrix,
+    (scikit-learn's `CalibratedClassifierCV`); a pool of experts takes those that its folds hold out anyway
+    (`CalibratedClassifiers`). One with labels only, or whose training rows have a class with a single row, gets the
+    line of a confusion matrix,
 
         p(c | label k) = (N_kc + SMOOTHING q_c) / (N_k + SMOOTHING),
 
@@ -65,7 +66,7 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
             return self
         if hasattr(self.classifier, "predict_proba"):
             self.model_ = clone(self.classifier).fit(X, labels, **params)
-        elif hasattr(self.classifier, "decision_function") and present[1].min() > 1:
+        elif self.decides and present[1].min() > 1:
             self.model_ = self._sigmoid(len(codes), int(present[1].min())).fit(X, labels, **params)
         else:
             self.model_ = clone(self.classifier).fit(X, labels, **params)
@@ -90,6 +91,11 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         expert = cls(model, classes)
         expert.model_, expert.confusion_ = model, None
         return expert
+
+    @property
+    def decides(self) -> bool:
+        """Whether the classifier gives decisions and no probabilities."""
+        return not hasattr(self.classifier, "predict_proba") and hasattr(self.classifier, "decision_function")
 
     @property
     def fitted(self) -> Any:

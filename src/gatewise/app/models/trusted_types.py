@@ -10,6 +10,7 @@ from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 from gatewise.experts import ColumnExpert
 from gatewise.experts.class_expert import ClassExpert
+from gatewise.experts.decisions import GivenDecisions, SigmoidClassifier
 from gatewise.experts.pool import Pool
 from gatewise.gates import inputs
 from gatewise.geometry import Alignment, ExpertReport, Interval, Specialization
@@ -89,7 +90,9 @@ _GATEWISE: tuple[type, ...] = (
     MoERegressor,
     ClassExpert,
     ColumnExpert,
+    GivenDecisions,
     Pool,
+    SigmoidClassifier,
     inputs.GateInputs,
     inputs.LevelColumn,
     inputs.NumberColumn,
