@@ -60,19 +60,19 @@ def grown_tree(
     most = max(1, 2 * (m // shape.least_leaf) - 1)
     if 0 <= shape.depth < 40:
         most = min(most, 2 ** (shape.depth + 1) - 1)
-    feature, threshold, left, right = _no_nodes(most)
-    scaled = _scaled(targets, weight)
+    feature, threshold, left, right = no_nodes(most)
+    scaled = scaled_targets(targets, weight)
     side, buffer = np.empty(len(weight), np.bool_), np.empty(m, np.int32)
     pool, cut = np.arange(p), np.zeros(2)
     todo = np.empty((most + 1, 4), np.intp)  # node, first and last row, depth
-    _put(todo, 0, 0, 0, m, 0)
+    put(todo, 0, 0, 0, m, 0)
     waiting, count, state = 1, 1, np.uint64(2 * seed + 1)
     while waiting:
         waiting -= 1
         node, start, stop, depth = todo[waiting, 0], todo[waiting, 1], todo[waiting, 2], todo[waiting, 3]
         if depth == shape.depth or stop - start < 2 * shape.least_leaf or p == 0:
             continue
-        state = _shuffle(pool, shape.tries, state)
+        state = shuffle(pool, shape.tries, state)
         best = _best_cut(values, kept, scaled, weight, start, stop, shape, pool, cut)
         if best < 0:
             continue
@@ -83,15 +83,15 @@ def grown_tree(
                 side[kept[best, i]] = i < middle
             for f in range(p):
                 _divide(kept, f, start, stop, side, buffer)
-        _put(todo, waiting, count + 1, middle, stop, depth + 1)
-        _put(todo, waiting + 1, count, start, middle, depth + 1)
+        put(todo, waiting, count + 1, middle, stop, depth + 1)
+        put(todo, waiting + 1, count, start, middle, depth + 1)
         waiting, count = waiting + 2, count + 2
     nodes = Nodes(feature[:count], threshold[:count], left[:count], right[:count])
     return nodes, _leaves(values, nodes)
 
 
 @inner
-def _no_nodes(count: int) -> tuple[Indices, Floats, Indices, Indices]:
+def no_nodes(count: int) -> tuple[Indices, Floats, Indices, Indices]:
     """The arrays of `Nodes` for so many leaves."""
     feature, threshold = np.empty(count, np.intp), np.zeros(count)
     left, right = np.empty(count, np.intp), np.empty(count, np.intp)
@@ -101,7 +101,7 @@ def _no_nodes(count: int) -> tuple[Indices, Floats, Indices, Indices]:
 
 
 @inner
-def _scaled(targets: Floats, weight: Floats) -> Floats:
+def scaled_targets(targets: Floats, weight: Floats) -> Floats:
     """Targets (n, J) times the weights (n,) of their rows."""
     out = np.empty(targets.shape)
     for i in range(targets.shape[0]):
@@ -111,7 +111,7 @@ def _scaled(targets: Floats, weight: Floats) -> Floats:
 
 
 @leaf
-def _put(todo: Indices, place: int, node: int, start: int, stop: int, depth: int) -> None:
+def put(todo: Indices, place: int, node: int, start: int, stop: int, depth: int) -> None:
     todo[place, 0], todo[place, 1], todo[place, 2], todo[place, 3] = node, start, stop, depth
 
 
@@ -133,7 +133,7 @@ def _counted(order: Any, weight: Floats) -> Any:
 
 
 @inner
-def _shuffle(pool: Indices, tries: int, state: Any) -> Any:
+def shuffle(pool: Indices, tries: int, state: Any) -> Any:
     """Put columns into a random order if only some of them are tried; the next state of the generator (xorshift)."""
     if tries < len(pool):
         for i in range(len(pool) - 1):

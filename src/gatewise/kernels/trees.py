@@ -2,11 +2,13 @@
 
 In boosting, the mixture at row i is z_i = g(x_i) . F_i + h(x_i), where g is the softmax of scores. A round fits one
 tree to the gradient of the loss in the outputs that are boosted, the M scores or the one number h, and moves the
-outputs of each leaf by a Newton step.
+outputs of each leaf by a Newton step. Columns of many rows are divided into bins, and every tree is grown on some of
+the rows; the slopes of the loss are taken at these alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import isqrt
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +18,7 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 
 from gatewise.arrays import Floats, Indices, TINY
+from gatewise.kernels.binned_growth import add_leaves, BinnedColumns, grow_binned_tree, leaf_sums
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
 from gatewise.kernels.tree_growth import grown_tree, Nodes, TreeShape
@@ -25,10 +28,11 @@ MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradi
 MOST_GROWING = 20_000  # rows that one tree of boosting is grown on, at most; each round draws others
 MOST_FOREST_ROWS = 50_000
 MOST_DRAWN = 10_000  # rows that a tree of a forest draws; of n rows beyond that the square root of this times n
-LEAST_THREADED = 5000  # rows from which on ensembles are grown on several threads
+MOST_EXACT = 5000  # rows of columns that are sorted; those of more are binned, and ensembles grown on several threads
 LEAST_LEAF = 5  # rows in a leaf of boosting, at least
-N_TREES = 100  # of a forest
+N_TREES, TREES_AT_ONCE = 100, 25  # of a forest; of a piece of the work
 PRECISION = 1.0  # of the Gaussian prior of a leaf's step, in the unit of the outputs
+ALL = slice(None)  # rows
 
 Part = Literal["scores", "shared", "classes"]
 # The slope of the loss and its curvature, both (rows,), at mixtures z of some rows and with a scale.
@@ -125,51 +129,94 @@ def boost(
     >>> float(np.mean(np.sign(scores[:, 0] - scores[:, 1]) == y).round(1))
     1.0
     """
+    if len(problem.columns) > MOST_EXACT:
+        binned = BinnedColumns.divide(problem.columns)
+        return _in_threads([delayed(_boost_binned)(problem, binned, one, part, plan, seed) for one in samples])
     columns = SortedColumns.sort(problem.columns)
-    tasks = [delayed(_boost_one)(problem, columns, sample, part, plan, seed) for sample in samples]
-    return _in_threads(tasks, columns)
+    return [_boost_sorted(problem, columns, sample, part, plan) for sample in samples]
 
 
-def _boost_one(
-    problem: BoostingProblem, columns: SortedColumns, sample: BoostingSample, part: Part, plan: Boosting, seed: int
+def _boost_sorted(
+    problem: BoostingProblem, columns: SortedColumns, sample: BoostingSample, part: Part, plan: Boosting
 ) -> Boosted:
-    rng, n_outputs = np.random.default_rng(seed), 1 if part == "shared" else problem.F.shape[1]
-    used = sample.sample_weight > 0.0
-    used[sample.asked] = True
-    places = np.flatnonzero(used)
-    columns, counted = columns.part(places), np.flatnonzero(sample.sample_weight[places])
-    outputs = np.zeros((len(places), n_outputs))
-    slopes_at = slopes_of(problem, sample, part, places)
-    asked = np.searchsorted(places, sample.asked)
-    grown: list[tuple[Nodes, Floats]] = []
-    kept = {0: outputs[asked].copy()}
+    """One ensemble; every tree is grown on all rows of positive weight."""
+    places, counted, asked = _used_rows(sample)
+    columns, outputs = columns.part(places), np.zeros((len(places), _n_outputs(problem, part)))
+    slopes_at, shape = (
+        slopes_of(problem, sample, part, places),
+        TreeShape(plan.depth, LEAST_LEAF, len(columns.values)),
+    )
+    mask = np.zeros(len(places))
+    mask[counted] = 1.0
+
+    def grow() -> tuple[Nodes, Floats]:
+        now = slopes_at(outputs)
+        return _newton_tree(*columns, _targets(now.gradient, counted), mask, *now, shape, plan.shrinkage, outputs)
+
+    return _in_rounds(grow, plan, outputs, asked, len(columns.values))
+
+
+def _boost_binned(
+    problem: BoostingProblem, columns: BinnedColumns, sample: BoostingSample, part: Part, plan: Boosting, seed: int
+) -> Boosted:
+    """One ensemble; every tree is grown on at most MOST_GROWING rows of positive weight."""
+    rng, (places, counted, asked) = np.random.default_rng(seed), _used_rows(sample)
+    outputs, slopes_at = np.zeros((len(places), _n_outputs(problem, part))), slopes_of(problem, sample, part, places)
     shape = TreeShape(plan.depth, LEAST_LEAF, len(columns.values))
-    for number in range(1, plan.rounds[-1] + 1 if len(columns.values) else 1):
+
+    def grow() -> tuple[Nodes, Floats]:
         rows = counted
         if len(rows) > MOST_GROWING:
             rows = np.sort(rng.choice(rows, MOST_GROWING, replace=False))
-        tree, steps = _newton_tree(*columns, *_targets(slopes_at(outputs), rows), shape, plan.shrinkage, outputs)
-        grown.append((tree, steps))
+        now = slopes_at(outputs[rows], rows)
+        targets, some = _targets(now.gradient, ALL), columns.part(places[rows])
+        tree, leaf = grow_binned_tree(*some, targets, np.ones(len(rows)), shape, 0)
+        slope, bend = (leaf_sums(one, leaf, len(tree.feature)) for one in now)
+        steps = plan.shrinkage * np.clip(-slope / (PRECISION + bend), -LARGEST_STEP, LARGEST_STEP)
+        add_leaves(columns.values, places, tree, steps, outputs)
+        return tree, steps
+
+    return _in_rounds(grow, plan, outputs, asked, len(columns.values))
+
+
+def _n_outputs(problem: BoostingProblem, part: Part) -> int:
+    return 1 if part == "shared" else problem.F.shape[1]
+
+
+def _used_rows(sample: BoostingSample) -> tuple[Indices, Indices, Indices]:
+    """The rows with a weight or asked for; and which of these have a weight, and which are asked for."""
+    used = sample.sample_weight > 0.0
+    used[sample.asked] = True
+    places = np.flatnonzero(used)
+    return places, np.flatnonzero(sample.sample_weight[places]), np.searchsorted(places, sample.asked)
+
+
+def _in_rounds(
+    grow: Callable[[], tuple[Nodes, Floats]], plan: Boosting, outputs: Floats, asked: Indices, n_columns: int
+) -> Boosted:
+    """The trees that ``grow`` makes, one a round, and the outputs that are asked for after each number of rounds."""
+    grown: list[tuple[Nodes, Floats]] = []
+    kept = {0: outputs[asked]}
+    for number in range(1, plan.rounds[-1] + 1 if n_columns else 1):
+        grown.append(grow())
         if number in plan.rounds:
             kept[number] = outputs[asked]
     found = np.stack([kept.get(number, kept[0]) for number in plan.rounds])
-    return Boosted(join_trees(grown, n_outputs, len(columns.values)), found)
+    return Boosted(join_trees(grown, outputs.shape[1], n_columns), found)
 
 
-def _targets(now: _Slopes, rows: Indices) -> tuple[Floats, Floats, Floats, Floats]:
-    """What a tree is grown on and moves by: targets, a mask of the rows (n,), gradient and curvature.
+def _targets(gradient: Floats, rows: Indices | slice) -> Floats:
+    """What a tree is grown on: the gradient (n, J), or its leading principal components if it has many columns.
 
-    The targets are the gradient, or its leading principal components if it has many columns. The gradient in the
-    scores has sum zero over the experts, so one component of it is left out in any case.
+    The components are those of some rows. The gradient in the scores has sum zero over the experts, so one component
+    of it is left out in any case.
     """
-    n, J = now.gradient.shape
-    mask, targets = np.zeros(n), now.gradient
-    mask[rows] = 1.0
-    if J > 1:
-        some = now.gradient[rows]
-        _, vectors = np.linalg.eigh(some.T @ some)
-        targets = np.ascontiguousarray(now.gradient @ vectors[:, -min(J - 1, MOST_TARGETS) :])
-    return targets, mask, now.gradient, now.curvature
+    J = gradient.shape[1]
+    if J == 1:
+        return gradient
+    some = gradient[rows]
+    _, vectors = np.linalg.eigh(some.T @ some)
+    return np.ascontiguousarray(gradient @ vectors[:, -min(J - 1, MOST_TARGETS) :])
 
 
 @compiled
@@ -224,8 +271,11 @@ def _bounded_steps(slope: Floats, bend: Floats, shrinkage: float) -> Floats:
 
 def slopes_of(
     problem: BoostingProblem, sample: BoostingSample, part: Part, places: Indices
-) -> Callable[[Floats], _Slopes]:
-    """The function from outputs (n, J) to the gradient and the curvature of the loss at every row of ``places``."""
+) -> Callable[..., _Slopes]:
+    """The function from outputs (n, J) to the gradient and the curvature of the loss at every row of ``places``.
+
+    With a second argument, the numbers of some of these rows, the outputs are those of these alone.
+    """
     F, weight, unit = problem.F[places], sample.sample_weight[places], sample.scale
     if part == "classes":
         return _class_slopes(F, weight, np.log(sample.reference[places]))
@@ -233,34 +283,34 @@ def slopes_of(
     y, judge = None if problem.y is None else problem.y[places], problem.judge
     offset = np.log(np.maximum(sample.reference, np.finfo(float).tiny))
 
-    def judged(z: Floats) -> tuple[Floats, Floats]:
+    def judged(z: Floats, rows: Indices | slice) -> tuple[Floats, Floats]:
         """The slope of the weighted loss at z (n,), and its curvature where that is positive."""
         if y is not None:
-            return -precision * (y - z), precision
+            return -precision[rows] * (y[rows] - z), precision[rows]
         assert judge is not None
-        slope, curvature = judge(z, places, unit)
-        return weight * slope, weight * np.maximum(curvature, 0.0)
+        slope, curvature = judge(z, places[rows], unit)
+        return weight[rows] * slope, weight[rows] * np.maximum(curvature, 0.0)
 
-    def shared(outputs: Floats) -> _Slopes:
-        slope, curvature = judged(constant + unit * outputs[:, 0])
+    def shared(outputs: Floats, rows: Indices | slice = ALL) -> _Slopes:
+        slope, curvature = judged(constant[rows] + unit * outputs[:, 0], rows)
         return _Slopes(unit * slope[:, None], unit**2 * curvature[:, None])
 
-    def scores(outputs: Floats) -> _Slopes:
-        weights = softmax(offset + outputs, axis=1)
-        mixture = np.einsum("im,im->i", weights, F)
-        slope, curvature = judged(mixture)
-        tilts = weights * (F - mixture[:, None])
+    def scores(outputs: Floats, rows: Indices | slice = ALL) -> _Slopes:
+        weights, some = softmax(offset + outputs, axis=1), F[rows]
+        mixture = np.einsum("im,im->i", weights, some)
+        slope, curvature = judged(mixture, rows)
+        tilts = weights * (some - mixture[:, None])
         return _Slopes(slope[:, None] * tilts, curvature[:, None] * tilts**2)
 
     return scores if part == "scores" else shared
 
 
-def _class_slopes(outcome: Floats, weight: Floats, log_base: Floats) -> Callable[[Floats], _Slopes]:
+def _class_slopes(outcome: Floats, weight: Floats, log_base: Floats) -> Callable[..., _Slopes]:
     """The slopes of the log loss in scores (n, C) beside log_base; outcome (n, C) has a one in each row."""
 
-    def classes(outputs: Floats) -> _Slopes:
-        p = softmax(log_base + outputs, axis=1)
-        return _Slopes(weight[:, None] * (p - outcome), weight[:, None] * p * (1.0 - p))
+    def classes(outputs: Floats, rows: Indices | slice = ALL) -> _Slopes:
+        p, heavy = softmax(log_base[rows] + outputs, axis=1), weight[rows, None]
+        return _Slopes(heavy * (p - outcome[rows]), heavy * p * (1.0 - p))
 
     return classes
 
@@ -274,32 +324,69 @@ def forests(
     are more than MOST_DRAWN rows it draws fewer. The predictions are those at the rows that the sample asks for. At
     most MOST_FOREST_ROWS rows are used.
     """
+    both = list(zip(targets, samples, strict=True))
+    if len(columns) > MOST_EXACT:
+        binned = BinnedColumns.divide(columns)
+        pieces = [(*one, first) for one in both for first in range(0, N_TREES, TREES_AT_ONCE)]
+        found = iter(_in_threads([delayed(_binned_forest)(binned, *piece, least_leaf, seed) for piece in pieces]))
+        return [_together(found, len(binned.values)) for _ in both]
     whole = SortedColumns.sort(columns)
-    both = zip(targets, samples, strict=True)
-    return _in_threads([delayed(_forest)(whole, target, sample, least_leaf, seed) for target, sample in both], whole)
+    return [_sorted_forest(whole, target, sample, least_leaf, seed) for target, sample in both]
 
 
-def _forest(
+def _sorted_forest(
     whole: SortedColumns, target: Floats, sample: BoostingSample, least_leaf: int, seed: int
 ) -> tuple[Trees, Floats]:
-    p = len(whole.values)
-    shape, grown = TreeShape(-1, least_leaf, max(1, p // 2)), []
-    counted, rng = some_rows(sample.sample_weight, MOST_FOREST_ROWS, seed), np.random.default_rng(seed)
+    """A forest whose trees each draw as many rows as there are."""
+    p, rng = len(whole.values), np.random.default_rng(seed)
+    shape, grown, counted = TreeShape(-1, least_leaf, max(1, p // 2)), [], np.flatnonzero(sample.sample_weight)
     places = np.union1d(counted, sample.asked)
     part, weight, y = whole.part(places), np.zeros(len(places)), target[places]
     rows, total = np.searchsorted(places, counted), np.zeros(len(places))
-    count = len(rows) if len(rows) <= MOST_DRAWN else isqrt(MOST_DRAWN * len(rows))
     for _ in range(N_TREES):
-        drawn = np.bincount(rng.integers(0, len(rows), count), minlength=len(rows))
+        drawn, number = _draw(rng, len(rows), len(rows))
         weight[rows] = drawn * sample.sample_weight[counted]
-        grown.append(_mean_tree(*part, y, weight, shape, int(rng.integers(2**31)), total))
+        grown.append(_mean_tree(*part, y, weight, shape, number, total))
     return join_trees(grown, 1, p), total[np.searchsorted(places, sample.asked)]
 
 
-def _in_threads(tasks: list[Any], columns: SortedColumns) -> list[Any]:
-    """The results of tasks of joblib, in order; on numba's number of threads if the columns are long."""
-    count = numba.get_num_threads() if columns.values.shape[1] > LEAST_THREADED else 1
-    return list(Parallel(n_jobs=count, prefer="threads", batch_size=1)(tasks))
+def _binned_forest(
+    whole: BinnedColumns, target: Floats, sample: BoostingSample, first: int, least_leaf: int, seed: int
+) -> tuple[list[tuple[Nodes, Floats]], Floats]:
+    """The trees ``first`` to ``first`` + TREES_AT_ONCE of a forest, and their part of the predictions (rows,)."""
+    p, rng = len(whole.values), np.random.default_rng(seed)
+    shape, grown, total = TreeShape(-1, least_leaf, max(1, p // 2)), [], np.zeros((len(sample.asked), 1))
+    counted = some_rows(sample.sample_weight, MOST_FOREST_ROWS, seed)
+    count = len(counted) if len(counted) <= MOST_DRAWN else isqrt(MOST_DRAWN * len(counted))
+    for tree_number in range(first + TREES_AT_ONCE):
+        drawn, number = _draw(rng, len(counted), count)
+        if tree_number < first:
+            continue  # another piece has it
+        rows = counted[drawn > 0]
+        weight, y = drawn[drawn > 0] * sample.sample_weight[rows], target[rows]
+        tree, leaf = grow_binned_tree(*whole.part(rows), y[:, None], weight, shape, number)
+        mass, sums = leaf_sums(np.column_stack([weight, weight * y]), leaf, len(tree.feature)).T
+        means = (sums / (N_TREES * np.maximum(mass, TINY)))[:, None]
+        add_leaves(whole.values, sample.asked, tree, means, total)
+        grown.append((tree, means))
+    return grown, total[:, 0]
+
+
+def _draw(rng: np.random.Generator, n: int, count: int) -> tuple[Indices, int]:
+    """How often each of n rows is among ``count`` that are drawn with replacement, (n,); and the seed of a tree."""
+    return np.bincount(rng.integers(0, n, count), minlength=n), int(rng.integers(2**31))
+
+
+def _together(pieces: Iterator[tuple[list[tuple[Nodes, Floats]], Floats]], n_columns: int) -> tuple[Trees, Floats]:
+    """The next pieces of a forest as one, and the sum of their predictions."""
+    found = list(islice(pieces, N_TREES // TREES_AT_ONCE))
+    total = np.sum([predictions for _, predictions in found], axis=0)
+    return join_trees([tree for grown, _ in found for tree in grown], 1, n_columns), total
+
+
+def _in_threads(tasks: list[Any]) -> list[Any]:
+    """The results of tasks of joblib, in order, on numba's number of threads."""
+    return list(Parallel(n_jobs=numba.get_num_threads(), prefer="threads", batch_size=1)(tasks))
 
 
 @compiled
