@@ -14,7 +14,7 @@ from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 gpu_only = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def problem(loss, n=700, M=4, p=3, linear=True):
+def problem(loss, n=1600, M=4, p=3, linear=True):  # so many rows that the preconditioner takes some tiles only
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
     F = rng.normal(size=(n, M))
@@ -69,8 +69,8 @@ def differences(loss, device):
 )
 def test_torch_on_the_cpu_fits_as_compiled_code_does(loss):
     mixed, gates = differences(loss, "cpu")
-    assert mixed <= 1e-5
-    assert gates <= 1e-5
+    assert mixed <= 1e-9
+    assert gates <= 1e-9  # as a rule they are the same bits
 
 
 @gpu_only

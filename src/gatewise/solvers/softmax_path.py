@@ -186,7 +186,7 @@ def _fit_samples(
         active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
         here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
         offset, edge = np.log(sample.reference), (0.5 * ACCURACY**2 * total, FIRST_RADIUS * np.sqrt(total))
-        for vector in (*work.state, work.point.curvature):  # the curvature of rows without weight stays zero
+        for vector in work.state:
             vector[:] = 0.0
         while not follow(here, offset, kind, *penalties, *edge, work, path):
             _judge(loss, sample, work)
