@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import softmax
@@ -90,12 +91,12 @@ class TreeGates:
         return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
+        most = {c.depth: c.trees for c in sorted(self.candidates, key=attrgetter("trees"))}  # rounds of all trees
         columns, inside, offset = rows.inputs.columns, rows.inputs.inside[:, None], np.log(self.common.reference)
         for s in np.flatnonzero(shares).tolist():
             c = self.candidates[s]
             trees = self.trees[str(c.depth)]
-            rounds = max(o.trees for o in self.candidates if o.depth == c.depth)
-            scores = kernels.tree_sums(columns, trees, c.trees * (len(trees.roots) - 1) // rounds) * inside
+            scores = kernels.tree_sums(columns, trees, c.trees * (len(trees.roots) - 1) // most[c.depth]) * inside
             total += shares[s] * softmax(offset + scores, axis=1)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:  # noqa: ARG002 - there is none
