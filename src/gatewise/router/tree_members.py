@@ -60,8 +60,8 @@ def boosting_problem(columns: Floats, F: Floats, loss: Loss) -> kernels.Boosting
 class TreeGates:
     """Gates whose scores are sums of boosted trees in the inputs: ``trees`` has the ensemble of every depth.
 
-    With many rows the scores are means over GATE_BAGS ensembles, and each round has a tree of every one of them. Far
-    from the data the scores fall to zero, and the gate is its reference there.
+    With many rows the scores of deep trees are means over GATE_BAGS ensembles, and each round has a tree of every one
+    of them. Far from the data the scores fall to zero, and the gate is its reference there.
     """
 
     candidates: tuple[Candidate, ...]
@@ -76,7 +76,8 @@ class TreeGates:
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
         found = {}
         for depth in sorted(rounds):
-            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], GATE_BAGS)
+            bags = GATE_BAGS if depth == GATE_DEPTHS[-1] else 1  # shallow trees vary little
+            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], bags)
             found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
