@@ -19,7 +19,9 @@ from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
-ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
+# Of a fit: the root mean square of what is missing in its predictions, in units of the noise. The rows leave them
+# uncertain by sqrt(C / n) such units, where C is the number of coefficients.
+ACCURACY = 1e-3
 FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
 KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
