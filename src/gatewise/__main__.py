@@ -9,7 +9,7 @@ import signal
 import sys
 from types import FrameType
 
-from gatewise.app import INTERRUPTED, list_no_estimators, STOPPED
+from gatewise.app import end_quickly, INTERRUPTED, list_no_estimators, STOPPED
 
 
 def leave_at_once(_number: int, _frame: FrameType | None) -> None:
@@ -20,6 +20,7 @@ def leave_at_once(_number: int, _frame: FrameType | None) -> None:
 
 def main() -> None:
     """Import the command line and run it."""
+    end_quickly()
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where the caller ignores the signal
         signal.signal(signal.SIGINT, leave_at_once)

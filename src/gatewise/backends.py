@@ -4,7 +4,8 @@ A backend is one function: it takes the work and the tasks, and yields (position
 task runs in one thread, so neither backend nor order changes a bit of a result.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -23,6 +24,7 @@ Backend: TypeAlias = Callable[[Work, Tasks], Iterator[tuple[int, Any]]]
 SECONDS_TO_ANSWER = 10
 SMALL = 2**19  # forecasts: fits to a table of fewer take longer to start on a GPU than to do on a CPU
 LARGE = 1000  # bytes: a value of more is sent to the workers of a cluster once, and not with every task
+AHEAD = 2  # blocks for each thread of a cluster that are on their way, so that no thread waits for the next one
 DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # where gates are fitted; see `on_device`
 
 
@@ -108,6 +110,30 @@ def on_scheduler(address: str) -> Iterator[None]:
     """Within it the fits of experts run on the workers of a dask cluster, and so does what dask computes."""
     with _client(address, set_as_default=True) as client, parallel_config("dask", client=client):
         yield
+
+
+def asked_of_workers(address: str, work: Work, model: Any, blocks: Iterable[Any]) -> Iterator[Any]:
+    """work(model, block) of every block, in their order, by the workers of a dask cluster.
+
+    The model travels once. Few blocks are on their way at a time: a new one is taken when the answer to the oldest is
+    there. What a lost worker had is sent again.
+    """
+    with _client(address, set_as_default=False) as client:
+        there, waiting = client.submit(_given, model, pure=False), deque[Any]()
+        for block in blocks:
+            if len(waiting) >= AHEAD * max(1, sum(client.nthreads().values())):
+                yield waiting.popleft().result()
+            waiting.append(client.submit(_answered, work, there, block, pure=False))
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _given(value: Any) -> Any:
+    return value
+
+
+def _answered(work: Work, model: Any, block: Any) -> Any:
+    return _alone(work, (model, block))
 
 
 def _client(address: str, set_as_default: bool) -> Any:

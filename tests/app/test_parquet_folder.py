@@ -1,5 +1,8 @@
 """Folders and patterns of Parquet files on the command line."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -74,17 +77,43 @@ def test_predictions_block_by_block_are_those_of_one_file(gatewise, folder, tmp_
     assert "leave out --json" in gatewise("predict", "m.skops", "data", "--out", "b.csv", "--json", "p.json")[2]
 
 
+def losing_a_worker(cluster, blocks):
+    """The blocks; before the fifth one, when others are on their way, a worker is killed."""
+    for number, block in enumerate(blocks):
+        if number == 4:
+            os.kill(cluster.workers[0].pid, signal.SIGKILL)
+        yield block
+
+
 @pytest.mark.pools
 @pytest.mark.filterwarnings("ignore")
-def test_the_experts_are_fitted_by_the_workers_of_a_scheduler(gatewise, folder):
+def test_the_workers_of_a_scheduler_fit_the_experts_and_predict_blocks(gatewise, folder, monkeypatch):
     distributed = pytest.importorskip("dask.distributed")
     options = {"host": "127.0.0.1", "dashboard_address": None, "processes": True}
     arguments = ("--target", "y", "--pool", "pool.toml", "--test", "0")
     assert gatewise("fit", "data", *arguments, "--out", "here.skops")[0] == 0
+    blocks_of_rows = parquet_folder.blocks_of_rows
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
-        address = cluster.scheduler_address
-        code, _, err = gatewise("fit", "data/*.parquet", *arguments, "--out", "there.skops", "--scheduler", address)
+        there = ("--scheduler", cluster.scheduler_address)
+        code, _, err = gatewise("fit", "data/*.parquet", *arguments, "--out", "there.skops", *there)
         assert code == 0, err
+        monkeypatch.setattr(parquet_folder, "BLOCK", 7)
+        answers = {
+            "workers": blocks_of_rows,
+            "killed": lambda files: losing_a_worker(cluster, blocks_of_rows(files)),
+        }
+        for name, read in answers.items():
+            monkeypatch.setattr(parquet_folder, "blocks_of_rows", read)
+            code, out, err = gatewise("predict", "here.skops", "data", "--std", "--out", f"{name}.csv", *there)
+            assert code == 0, err
+            assert "90 predictions" in out
     for name in ("here", "there"):
-        assert gatewise("predict", f"{name}.skops", "all.parquet", "--out", f"{name}.csv")[0] == 0
-    pd.testing.assert_frame_equal(pd.read_csv("here.csv"), pd.read_csv("there.csv"), rtol=0, atol=1e-9)
+        assert gatewise("predict", f"{name}.skops", "all.parquet", "--std", "--out", f"{name}.csv")[0] == 0
+    for name in ("there", "workers", "killed"):
+        pd.testing.assert_frame_equal(pd.read_csv("here.csv"), pd.read_csv(f"{name}.csv"), rtol=0, atol=1e-9)
+
+
+def test_a_scheduler_takes_folders(gatewise, folder):
+    code, _, err = gatewise("predict", "m.skops", "all.parquet", "--out", "p.csv", "--scheduler", "tcp://nowhere:1")
+    assert code == 2
+    assert "takes a folder or a pattern of Parquet files" in err

@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.parallel import ThreadingBackend
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -171,6 +172,20 @@ def test_on_a_cluster_arrays_travel_once_and_results_are_the_same(monkeypatch):
     assert len(seen.scattered) == len(set(seen.scattered))
     assert len(seen.scattered) <= 14  # X, targets, weights, and the rows of five folds and of all
     assert max(seen.tasks) < 10_000 < X.nbytes + y.nbytes  # an expert, and references
+
+
+class _AllAtOnce(ThreadingBackend):
+    """A backend that, as ray's, hands out results at the end only."""
+
+    supports_return_generator = False
+
+
+def test_a_backend_may_hand_out_results_at_the_end_only():
+    X, y = data()
+    here = fitted(X, y, Ridge(100.0))
+    with joblib.parallel_config(backend=_AllAtOnce(), n_jobs=2):
+        there = fitted(X, y, Ridge(100.0))
+    same(there.predict(X), here.predict(X), 0.0)
 
 
 class _KillsItsWorker(RegressorMixin, BaseEstimator):

@@ -34,11 +34,6 @@ def test_the_level_is_kept_over_a_thousand_runs(design):
     assert max(false_alarms(design, RUNS)) <= CEILING
 
 
-@pytest.mark.parametrize("design", NULLS, ids=lambda design: design.__name__)
-def test_the_level_is_kept_in_a_few_runs(design):
-    assert max(false_alarms(design, 10)) <= 0.2
-
-
 @pytest.mark.slow
 def test_three_specialists_of_eight_are_found():
     """Power: at least 80 % of the specialists; the false discovery rate is below alpha."""
@@ -135,8 +130,9 @@ def test_a_top_2_mask_tests_every_active_expert():
     losses, where = eight_experts(6, 1200)
     mask = np.eye(M, dtype=bool)[where] | np.eye(M, dtype=bool)[(where + 4) % M]
     found = specialization(losses, mask, n_permutations=500)
-    assert [report.n_rows for report in found.experts] > [0] * M
-    assert sum(report.n_rows for report in found.experts) == 2 * 600
+    testing = np.random.default_rng(0).permutation(1200)[600:]
+    assert [report.n_rows for report in found.experts] == mask[testing].sum(axis=0).tolist()
+    assert all(report.tested for report in found.experts)
 
 
 def test_many_experts_get_as_many_permutations_as_their_threshold_needs():

@@ -77,6 +77,17 @@ def test_equals_the_twin(case, M, k, noise):
     check_all(*case(M, k), *noise)
 
 
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise[0]).__name__)
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("case", [product_case, list_case])
+def test_equals_the_twin_in_many_pieces_of_work(case, k, noise, monkeypatch):
+    monkeypatch.setattr(threads, "PIECE", 500)
+    monkeypatch.setitem(SIZES, 3, (30, 130))
+    tables, residual, gates = case(3, k)
+    assert len(threads.cut(count_units(tables), residual.size)) == (10 if case is product_case else 3)
+    check_all(tables, residual, gates, *noise)
+
+
 @pytest.mark.parametrize(("M", "k"), CASES)
 def test_ties_go_to_the_smaller_index(M, k):
     check_all(*product_case(M, k, scale=1.0, whole=True), *NOISES[0])

@@ -6,6 +6,9 @@ print, by ``terminal`` and ``numbers``. The work is in three rooms, each of whic
 ``models`` (from a data file to a fitted, saved and loaded model).
 """
 
+import atexit
+import gc
+
 INTERRUPTED = 130  # the exit code after Ctrl-C
 STOPPED = "interrupted; every file is as it was before, or complete"
 
@@ -19,3 +22,8 @@ def list_no_estimators() -> None:
     import sklearn.utils  # noqa: PLC0415
 
     sklearn.utils.all_estimators = lambda *_, **__: []
+
+
+def end_quickly() -> None:
+    """Let the interpreter not look for garbage among the modules when it ends: that takes it a second."""
+    atexit.register(gc.freeze)

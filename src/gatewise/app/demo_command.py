@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gatewise.app import list_no_estimators
+from gatewise.app import end_quickly, list_no_estimators
 from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
 from gatewise.app.model_commands import show_fit, show_page
 from gatewise.app.terminal import console, Force, Json, messages, say, show_path
@@ -96,6 +96,7 @@ def claim_files(out: Path, force: bool) -> dict[str, Output]:
 
 def make_model(places: dict[str, Output]) -> str:
     """Fit a pool to a small table, save, predict and explain; returns what there is to print."""
+    end_quickly()
     list_no_estimators()
     from gatewise.app.models import demo_data, fitting, predicting, table_files, tables  # noqa: PLC0415
 

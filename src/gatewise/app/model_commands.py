@@ -5,6 +5,7 @@ needs when it runs, as pandas, skops and matplotlib would make ``gatewise --help
 that it will write before it does anything else.
 """
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ Data = Annotated[
     ),
 ]
 Scheduler = Annotated[
-    str | None, typer.Option(help="Address of a dask scheduler whose workers fit the experts, as tcp://host:8786.")
+    str | None, typer.Option(help="Address of a dask scheduler whose workers do the work, as tcp://host:8786.")
 ]
 Model = Annotated[Path, typer.Argument(help="A file that `gatewise fit` has written.", show_default=False)]
 NAMED = "linear, quadratic, kernel, forecast, tree"  # of `gate_names`, without the import of it; a test compares
@@ -130,7 +131,8 @@ def show_fit(saved: Any, trial: Any, place: Path | Output) -> None:
 @app.command(
     epilog="Examples:\n\n"
     "gatewise predict price.skops new-houses.csv --out prices.csv\n\n"
-    "gatewise predict price.skops new-houses.csv --out prices.parquet --key id --weights --std"
+    "gatewise predict price.skops new-houses.csv --out prices.parquet --key id --weights --std\n\n"
+    "gatewise predict units.skops 'new/*.parquet' --out units.parquet --scheduler tcp://host:8786"
 )
 def predict(
     model: Model,
@@ -142,6 +144,7 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="Add the parts that a prediction is the sum of.")
     ] = False,
+    scheduler: Scheduler = None,
     sep: Sep = None,
     encoding: Encoding = None,
     decimal: Decimal = None,
@@ -151,17 +154,25 @@ def predict(
 ) -> None:
     """Predict the rows of a table by a fitted model."""
     from gatewise.app.models import model_file, parquet_folder, predicting, table_files  # noqa: PLC0415
+    from gatewise.backends import asked_of_workers  # noqa: PLC0415
 
     place = claim(out, table_files.WRITTEN, [model, data], force)
     facts = _claim_json(json_file, [model, data], force)
-    saved, files = model_file.load_model(model, boosters), parquet_folder.parquet_files(data)
-    asked = partial(predicting.predict_frame, saved, weights=weights, std=std, explain=explain, key=key)
+    files = parquet_folder.parquet_files(data)
+    if scheduler is not None and not files:
+        raise ValueError("scheduler: takes a folder or a pattern of Parquet files, block by block")
+    saved = model_file.load_model(model, boosters)
+    asked = partial(predicting.predict_frame, weights=weights, std=std, explain=explain, key=key)
     if files:
         if facts is not None:
             raise ValueError("json: predictions of a folder are written block by block; leave out --json")
-        where, n = table_files.write_frames(map(asked, parquet_folder.blocks_of_rows(files)), place)
+        blocks = parquet_folder.blocks_of_rows(files)
+        answers: Iterator[Any] = map(partial(asked, saved), blocks)
+        if scheduler is not None:
+            answers = asked_of_workers(scheduler, asked, saved, blocks)
+        where, n = table_files.write_frames(answers, place)
     else:
-        answer = asked(_read(data, sep, encoding, decimal).frame)
+        answer = asked(saved, _read(data, sep, encoding, decimal).frame)
         where, n = table_files.write_frame(answer, place), len(answer)
         write_json(facts, answer.to_dict(orient="records"))
     say(f"{n} predictions: {where}")

@@ -360,13 +360,15 @@ class Noting:
 def _results(tasks: Sequence[Any], given: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
     """The results of joblib's tasks, in their order. On a cluster the ``given`` values are sent to the workers once.
 
-    Where all workers that held a value are lost, what is left of the tasks is sent again.
+    Where all workers that held a value are lost, what is left of the tasks is sent again. Results come one by one
+    where the backend can hand them out so, which ray's cannot.
     """
-    client, n_done = getattr(get_active_backend()[0], "client", None), 0
+    backend, n_done = get_active_backend()[0], 0
+    client, how = getattr(backend, "client", None), "generator" if backend.supports_return_generator else "list"
     for attempt in range(ATTEMPTS):
         try:
             with nullcontext() if client is None else sent_once(client, given):
-                for result in Parallel(n_jobs=n_jobs, return_as="generator")(tasks[n_done:]):
+                for result in Parallel(n_jobs=n_jobs, return_as=how)(tasks[n_done:]):
                     n_done += 1
                     yield result
                 return
