@@ -9,7 +9,7 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
 from gatewise.backends import DEVICE, device_paths
 from gatewise.kernels.path.gate_path import follow, make_work, mixtures, PathWork
 from gatewise.kernels.path.packed_rows import FOREIGN, LINEAR, LOGARITHM, PackedRows, QUADRATIC
@@ -232,15 +232,19 @@ def _packed(F: Floats, loss: Loss) -> PackedRows:
 
 
 def _with_features(rows: PackedRows, request: PathRequest, axes: Floats) -> PackedRows:
-    """The rows with the features and the linear part of a request."""
-    features = request.features @ axes
-    n, p = features.shape
+    """The rows with the features and the linear part of a request; the features are packed block by block."""
+    n, p = request.features.shape
     width = -(-p // WIDTH) * WIDTH
     linear = np.empty((n, 0)) if request.linear is None else request.linear
-    lines = np.zeros((rows.n_tiles * TILE, width))
-    lines[:n, :p] = features
+    columns, lines = np.zeros((rows.n_tiles, p, TILE)), np.zeros((rows.n_tiles * TILE, width))
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        lines[start:stop, :p] = request.features[start:stop] @ axes
+        first, last = start // TILE, -(-stop // TILE)
+        columns[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
     return rows._replace(
-        columns=_tiles(features, 0.0),
+        columns=columns.ravel(),
         lines=lines.ravel(),
         linear=_tiles(linear, 0.0),
         n_features=p,
