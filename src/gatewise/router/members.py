@@ -334,14 +334,15 @@ class SoftmaxMembers(FieldsOnly):
         self.__dict__.update(state, paths=dict(state["paths"]))
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
+        n = len(rows)
         for name, (places, ks, thetas) in self._stacked.items():
             part = shares[places]
             if not part.any():
                 continue
-            if len(rows) <= FEW_ROWS:
+            if n <= FEW_ROWS:
                 kernels.add_few_softmax(rows.features[name], thetas, ks, part, total)
                 continue
-            columns = np.column_stack([np.ones(len(rows)), rows.features[name]])
+            columns = np.column_stack([np.ones(n), rows.features[name]])
             for k in np.unique(ks[part > 0.0]).tolist():
                 used = np.flatnonzero((ks == k) & (part > 0.0))
                 kernels.add_linear_softmax(columns, thetas[used], k, part[used], total)
