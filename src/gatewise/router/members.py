@@ -27,6 +27,9 @@ from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, samp
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
 GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients beside a gate
+# What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
+# sqrt(C / n) such units, many times as much.
+FINE = 1e-3
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
     20_000,
@@ -305,7 +308,9 @@ class SoftmaxMembers(FieldsOnly):
                 ks[c.name, False].append(c.k)
         linear = np.column_stack([np.ones(len(F)), F])
         requests = [
-            PathRequest(task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on])
+            PathRequest(
+                task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE
+            )
             for name, on in gates
         ]
         places = [

@@ -19,9 +19,7 @@ from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
-# Of a fit: the root mean square of what is missing in its predictions, in units of the noise. The rows leave them
-# uncertain by sqrt(C / n) such units, where C is the number of coefficients.
-ACCURACY = 1e-3
+ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
 FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
 KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
@@ -50,7 +48,8 @@ class PathRequest(NamedTuple):
 
     ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
     ``linear_spread``, one number or one for each of the spreads; None for no such part.
-    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too.
+    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too. ``accuracy`` is what may
+    be missing in predictions; on a device it is ACCURACY whatever is asked.
     """
 
     features: Floats
@@ -58,6 +57,7 @@ class PathRequest(NamedTuple):
     linear: Floats | None = None
     linear_spread: float | Sequence[float] = 1.0
     ks: Sequence[int] = ()
+    accuracy: float = ACCURACY
 
 
 class RowSample(NamedTuple):
@@ -90,10 +90,10 @@ def gate_paths(
 
     the posterior mode under Gaussian coefficients. Sample weights multiply phi_i. The objective has several minima in
     general; the one that is found lies downhill of the solution before it. A fit stops when the next Newton step is
-    predicted to lower the objective, in nats, by at most n ACCURACY^2 / 2, and takes that step. At a minimum the
-    mixtures are then within about ACCURACY noise standard deviations of the exact ones, in the root mean square. With
-    many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the order
-    of the experts matter, beyond rounding.
+    predicted to lower the objective, in nats, by at most n accuracy^2 / 2, and takes that step. At a minimum the
+    mixtures are then within about ``accuracy`` noise standard deviations of the exact ones, in the root mean square.
+    With many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the
+    order of the experts matter, beyond rounding.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
@@ -187,7 +187,7 @@ def _fit_samples(
         weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
         active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
         here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
-        offset, edge = np.log(sample.reference), (0.5 * ACCURACY**2 * total, FIRST_RADIUS * np.sqrt(total))
+        offset, edge = np.log(sample.reference), (0.5 * request.accuracy**2 * total, FIRST_RADIUS * np.sqrt(total))
         for vector in work.state:
             vector[:] = 0.0
         while not follow(here, offset, kind, *penalties, *edge, work, path):
