@@ -108,3 +108,22 @@ def test_few_rows_of_many_grow_a_tree(rng, monkeypatch):
     np.testing.assert_allclose(found.outputs[0], kernels.tree_sums(X, found.trees), atol=1e-6)
     right = (found.outputs[0][:, 1] > found.outputs[0][:, 0]) == (X[:, 0] > 0)
     assert right.mean() > 0.9
+
+
+def test_bags_that_draw_other_rows_are_averaged(rng, monkeypatch):
+    """The trees of all bags of a round come one after the other, and their sum is the mean of the bags."""
+    monkeypatch.setattr(trees, "MOST_EXACT", 0)
+    monkeypatch.setattr(trees, "MOST_GROWING", 100)
+    X, F = rng.normal(size=(400, 3)), rng.normal(size=(400, 2))
+    sample = BoostingSample(np.array([0.5, 0.5]), np.ones(400), 0.5, np.arange(400))
+    problem = BoostingProblem(X, F, F[np.arange(400), (X[:, 0] > 0).astype(int)])
+    (found,), (alone,) = (
+        kernels.boost(problem, [sample], "scores", Boosting(3, 0.3, (2, 5), bags), seed=0) for bags in (3, 1)
+    )
+    assert (len(found.trees.roots), len(alone.trees.roots)) == (16, 6)
+    for outputs, first in zip(found.outputs, (6, 15), strict=True):
+        np.testing.assert_allclose(outputs, kernels.tree_sums(X, found.trees, first), atol=1e-6)
+    assert np.abs(found.outputs - alone.outputs).mean() > 0.01
+    monkeypatch.setattr(trees, "MOST_GROWING", 400)  # all rows in every tree: bags would be alike
+    (whole,) = kernels.boost(problem, [sample], "scores", Boosting(3, 0.3, (2, 5), 3), seed=0)
+    assert len(whole.trees.roots) == 6

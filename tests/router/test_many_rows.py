@@ -7,6 +7,7 @@ import pytest
 
 import gatewise as gw
 from gatewise.experts import ColumnExpert
+from gatewise.kernels import trees
 from gatewise.router import learning, members, training
 from gatewise.router.candidates import Candidate, CONVEX, promising
 from gatewise.solvers.softmax_path import RowSample
@@ -42,6 +43,22 @@ def test_a_choice_of_rows_predicts_almost_as_well_as_all(rows, monkeypatch):
     assert best < distance < 2.0 * best + 0.02
     assert some.verdict_.headline == whole.verdict_.headline
     np.testing.assert_array_equal(fitted(X, y, cv="prefit").predict(X), some.predict(X))
+
+
+def test_gates_of_bagged_trees_predict_what_they_were_weighed_by(rows, monkeypatch):
+    X, y, truth = rows
+    monkeypatch.setattr(trees, "MOST_EXACT", 0)
+    monkeypatch.setattr(trees, "MOST_GROWING", 500)
+    fits = []
+    monkeypatch.setattr(
+        training, "learn", lambda *given, learn=training.learn: (fits.append(learn(*given)), fits[-1])[1]
+    )
+    model = fitted(X, y, gates=["tree"], cv="prefit")
+    place = np.empty(2000, dtype=int)
+    place[fits[0].entries] = fits[0].rows
+    found = model._router.candidate_forecasts(X, X[:, 1:])
+    np.testing.assert_allclose(found[place], fits[0].compared, atol=1e-6)
+    assert np.mean((model.predict(X) - truth) ** 2) < 0.02
 
 
 def test_the_choice_is_told(rows, monkeypatch):

@@ -25,7 +25,7 @@ from gatewise.kernels.tree_growth import grown_tree, Nodes, TreeShape
 
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
-MOST_GROWING = 20_000  # rows that one tree of boosting is grown on, at most; each round draws others
+MOST_GROWING = 20_000  # rows that a tree of boosting is grown on; of more, n, the square root of this times n
 MOST_FOREST_ROWS = 50_000
 MOST_DRAWN = 10_000  # rows that a tree of a forest draws; of n rows beyond that the square root of this times n
 MOST_EXACT = 5000  # rows of columns that are sorted; those of more are binned, and ensembles grown on several threads
@@ -65,12 +65,14 @@ class SortedColumns(NamedTuple):
 class Boosting:
     """How an ensemble is grown: the depth of its trees, the shrinkage of their steps, and numbers of rounds.
 
-    The last number of rounds is the largest; the outputs are kept after each.
+    The last number of rounds is the largest; the outputs are kept after each. Where trees are grown on some of the
+    rows, the outputs are the mean over ``bags`` ensembles that draw other rows.
     """
 
     depth: int
     shrinkage: float
     rounds: tuple[int, ...]
+    bags: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,8 @@ def boost(
 
     "classes" boosts the scores of C classes beside probabilities: ``F`` (n, C) has a one at the class of each row,
     and the loss is the log loss. One ensemble for every sample of the rows. The sum of the trees (`tree_sums`) is the
-    scores (n, M), or the shared part (n, 1) over the scale. The first r trees are what r rounds would have given.
+    scores (n, M), or the shared part (n, 1) over the scale. The first r trees are what r rounds would have given; of
+    several bags the first r of each come first.
 
     >>> x = np.linspace(-1, 1, 400)
     >>> F, y = np.column_stack([np.ones(400), -np.ones(400)]), np.sign(np.sin(9 * x))
@@ -141,7 +144,7 @@ def _boost_sorted(
 ) -> Boosted:
     """One ensemble; every tree is grown on all rows of positive weight."""
     places, counted, asked = _used_rows(sample)
-    columns, outputs = columns.part(places), np.zeros((len(places), _n_outputs(problem, part)))
+    columns, outputs = columns.part(places), np.zeros((1, len(places), _n_outputs(problem, part)))
     slopes_at, shape = (
         slopes_of(problem, sample, part, places),
         TreeShape(plan.depth, LEAST_LEAF, len(columns.values)),
@@ -149,9 +152,9 @@ def _boost_sorted(
     mask = np.zeros(len(places))
     mask[counted] = 1.0
 
-    def grow() -> tuple[Nodes, Floats]:
-        now = slopes_at(outputs)
-        return _newton_tree(*columns, _targets(now.gradient, counted), mask, *now, shape, plan.shrinkage, outputs)
+    def grow(own: Floats) -> tuple[Nodes, Floats]:
+        now = slopes_at(own)
+        return _newton_tree(*columns, _targets(now.gradient, counted), mask, *now, shape, plan.shrinkage, own)
 
     return _in_rounds(grow, plan, outputs, asked, len(columns.values))
 
@@ -159,21 +162,23 @@ def _boost_sorted(
 def _boost_binned(
     problem: BoostingProblem, columns: BinnedColumns, sample: BoostingSample, part: Part, plan: Boosting, seed: int
 ) -> Boosted:
-    """One ensemble; every tree is grown on at most MOST_GROWING rows of positive weight."""
+    """One ensemble; of more than MOST_GROWING rows of positive weight every tree is grown on others."""
     rng, (places, counted, asked) = np.random.default_rng(seed), _used_rows(sample)
-    outputs, slopes_at = np.zeros((len(places), _n_outputs(problem, part))), slopes_of(problem, sample, part, places)
+    few = len(counted) <= MOST_GROWING
+    outputs = np.zeros((1 if few else plan.bags, len(places), _n_outputs(problem, part)))
+    slopes_at = slopes_of(problem, sample, part, places)
     shape = TreeShape(plan.depth, LEAST_LEAF, len(columns.values))
 
-    def grow() -> tuple[Nodes, Floats]:
+    def grow(own: Floats) -> tuple[Nodes, Floats]:
         rows = counted
-        if len(rows) > MOST_GROWING:
-            rows = np.sort(rng.choice(rows, MOST_GROWING, replace=False))
-        now = slopes_at(outputs[rows], rows)
+        if not few:
+            rows = np.sort(rng.choice(counted, isqrt(MOST_GROWING * len(counted)), replace=False))
+        now = slopes_at(own[rows], rows)
         targets, some = _targets(now.gradient, ALL), columns.part(places[rows])
         tree, leaf = grow_binned_tree(*some, targets, np.ones(len(rows)), shape, 0)
         slope, bend = (leaf_sums(one, leaf, len(tree.feature)) for one in now)
         steps = plan.shrinkage * np.clip(-slope / (PRECISION + bend), -LARGEST_STEP, LARGEST_STEP)
-        add_leaves(columns.values, places, tree, steps, outputs)
+        add_leaves(columns.values, places, tree, steps, own)
         return tree, steps
 
     return _in_rounds(grow, plan, outputs, asked, len(columns.values))
@@ -192,17 +197,22 @@ def _used_rows(sample: BoostingSample) -> tuple[Indices, Indices, Indices]:
 
 
 def _in_rounds(
-    grow: Callable[[], tuple[Nodes, Floats]], plan: Boosting, outputs: Floats, asked: Indices, n_columns: int
+    grow: Callable[[Floats], tuple[Nodes, Floats]], plan: Boosting, outputs: Floats, asked: Indices, n_columns: int
 ) -> Boosted:
-    """The trees that ``grow`` makes, one a round, and the outputs that are asked for after each number of rounds."""
+    """The trees of all bags, one of each a round, and the mean outputs asked for after each number of rounds.
+
+    ``grow`` makes a tree for the outputs (n, J) of one bag, and moves them; outputs (bags, n, J).
+    """
     grown: list[tuple[Nodes, Floats]] = []
-    kept = {0: outputs[asked]}
+    kept = {0: outputs[0, asked]}
     for number in range(1, plan.rounds[-1] + 1 if n_columns else 1):
-        grown.append(grow())
+        for own in outputs:
+            tree, steps = grow(own)
+            grown.append((tree, steps / len(outputs)))
         if number in plan.rounds:
-            kept[number] = outputs[asked]
+            kept[number] = outputs[:, asked].mean(axis=0)
     found = np.stack([kept.get(number, kept[0]) for number in plan.rounds])
-    return Boosted(join_trees(grown, outputs.shape[1], n_columns), found)
+    return Boosted(join_trees(grown, outputs.shape[2], n_columns), found)
 
 
 def _targets(gradient: Floats, rows: Indices | slice) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import softmax
@@ -15,6 +16,7 @@ from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
 from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
+GATE_BAGS = 2  # boosted gates whose scores are averaged, where rows are so many that a tree is grown on some of them
 SHARED_DEPTH, SHARED_SHRINKAGE, SHARED_ROUNDS = 4, 0.1, (15, 60)
 LEAST_LEAF = 3  # rows in a leaf of a forest, at least
 PRODUCT_SPREADS = (0.03, 0.1, 0.3, 1.0)  # prior standard deviations of the coefficients of products
@@ -58,7 +60,8 @@ def boosting_problem(columns: Floats, F: Floats, loss: Loss) -> kernels.Boosting
 class TreeGates:
     """Gates whose scores are sums of boosted trees in the inputs: ``trees`` has the ensemble of every depth.
 
-    Far from the data the scores fall to zero, and the gate is its reference there.
+    With many rows the scores are means over GATE_BAGS ensembles, and each round has a tree of every one of them. Far
+    from the data the scores fall to zero, and the gate is its reference there.
     """
 
     candidates: tuple[Candidate, ...]
@@ -73,7 +76,7 @@ class TreeGates:
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
         found = {}
         for depth in sorted(rounds):
-            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth])
+            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], GATE_BAGS)
             found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
@@ -88,10 +91,12 @@ class TreeGates:
         return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
+        most = {c.depth: c.trees for c in sorted(self.candidates, key=attrgetter("trees"))}  # rounds of all trees
         columns, inside, offset = rows.inputs.columns, rows.inputs.inside[:, None], np.log(self.common.reference)
         for s in np.flatnonzero(shares).tolist():
             c = self.candidates[s]
-            scores = kernels.tree_sums(columns, self.trees[str(c.depth)], c.trees) * inside
+            trees = self.trees[str(c.depth)]
+            scores = kernels.tree_sums(columns, trees, c.trees * (len(trees.roots) - 1) // most[c.depth]) * inside
             total += shares[s] * softmax(offset + scores, axis=1)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:  # noqa: ARG002 - there is none
