@@ -46,6 +46,11 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("ablations", f"MSE over that of the router with {part}", ("table", part, "both halves", "ratio"),
                "of it", better="less")
       for part in ("gates off", "trees off", "shared parts off", "power 1", "one order", "no guard")),
+    *(Headline("family_costs", f"what all families cost where none helps, log ratio of MSE, n = {n:,}",
+               ("rows", {"design": "exact blend", "n": n, "family": "all"}, "alone", "mean"), "", better="less")
+      for n in (300, 1000)),
+    Headline("null_check", "what gates save in pure noise, fitted experts, n = 1,000",
+             ("rows", {"design": "noise", "n": 1000}, "gain"), "of the MSE", better="less"),
     Headline("gate_weights", "mean gate against blocked NumPy",
              ("rows", {"k": 8, "S": 10_000}, "faster_than_numpy"), FASTER, 1.5),
     Headline("gate_weights", "the same, Top-1",

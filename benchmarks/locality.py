@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.command import start
 from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
 from benchmarks.real.competitors import Competitor, COMPETITORS, Contest
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
 from gatewise.arrays import as_count
@@ -147,7 +148,9 @@ def main(
     console.print(locality_table(rows))
     for design, values in found.items():
         console.print(f"{design}: gatewise over {json.dumps(values)}", soft_wrap=True)
-    write_json(json_file, {"rows": [asdict(row) for row in rows], "ratios": found})
+    write_json(
+        json_file, {"benchmark": "locality", **provenance(), "rows": [asdict(row) for row in rows], "ratios": found}
+    )
 
 
 if __name__ == "__main__":

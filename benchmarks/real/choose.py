@@ -12,6 +12,7 @@ from benchmarks.real.competitors import RIVALS, router
 from benchmarks.real.grid import GRID
 from benchmarks.real.run import run
 from benchmarks.real.suites import DATA_SETS, HALVES
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, show_progress
 
@@ -41,7 +42,8 @@ def main(
         console.print(report.crossed_table(table))
     shipped = best_settings(results, everything, grid)
     console.print(f"chosen on both halves: {shipped}")
-    write_json(json_file, {"chosen": shipped, "tables": [table.record() for table in tables]})
+    found = {"chosen": shipped, "splits": splits, "tables": [table.record() for table in tables]}
+    write_json(json_file, {"benchmark": "real", **provenance(), **found})
 
 
 if __name__ == "__main__":

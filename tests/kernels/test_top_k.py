@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numba import njit
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.kernels import linear_softmax, softmax_rows, top_k, top_k_rows
+from gatewise.kernels import add_few_softmax, add_linear_softmax, linear_softmax, softmax_rows, top_k, top_k_rows
 from gatewise.kernels.gradient import softmax_residuals
 from gatewise.kernels.net.explicit import ExplicitTables
 from gatewise.kernels.net.net_tables import explicit_tables, product_tables
@@ -114,3 +115,23 @@ def test_gates_of_a_product_net(M: int, k: int, scale: float) -> None:
     tables = product_tables(oracle.lay_out(parts, k < M), None, y, F, k)
     found = residual_rows(tables, np.arange(len(scores)))
     assert_allclose(found, oracle.residuals(oracle.gates(scores, scores, k), y, F), atol=1e-11)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_weights_of_few_rows_are_those_of_a_batch(k):
+    rng = np.random.default_rng(0)
+    features, theta = rng.integers(-2, 3, (5, 3)) / 2.0, rng.integers(-4, 5, (6, 3, 4)) / 4.0  # sums without rounding
+    share = rng.uniform(size=6)
+    theta[1, 1] = theta[1, 0]  # two experts that tie
+    theta[2] = 0.0  # all of them
+    share[4] = 0.0
+    few, batch = np.ones((5, 4)), np.ones((5, 4))
+    add_few_softmax(features, theta, np.full(6, k), share, few)
+    add_linear_softmax(np.column_stack([np.ones(5), features]), theta, k, share, batch)
+    assert_allclose(few, batch, rtol=1e-13)
+    scores = np.stack([np.column_stack([one[:, 0] + features @ one[:, 1:].T, np.zeros(5)]) for one in theta])
+    weights = np.zeros(scores.shape)
+    for place in np.ndindex(6, 5):
+        best = top_k(scores[place], k)
+        weights[place][best] = softmax(scores[place][best])
+    assert_allclose(few, 1.0 + np.einsum("s,sim->im", share, weights), rtol=1e-12)

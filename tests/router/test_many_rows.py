@@ -9,6 +9,7 @@ import gatewise as gw
 from gatewise.experts import ColumnExpert
 from gatewise.kernels import trees
 from gatewise.router import learning, members, training
+from gatewise.router.candidates import Candidate, CONVEX, promising
 from gatewise.solvers.softmax_path import RowSample
 
 LIGHT = gw.MoESettings(n_orders=4, spreads=(1.0, 3.0), learners=(), test=False)
@@ -80,6 +81,12 @@ def test_a_thinned_sample_has_weight_in_whole_blocks_only():
 
 class TestTrial:
     """Of many rows a few say which members of the list learn from all."""
+
+    def test_of_equal_members_of_a_family_the_first_is_kept(self):
+        gates = [Candidate("gate", name, 1.0, 1) for name in ("linear", "quadratic", "kernel")]
+        errors = np.array([1.0, 1.5, 1.5 - 1e-12, 1.5 - 2e-12])
+        assert promising(gates, [CONVEX, *gates], errors, 10_000) == (gates[0],)
+        assert promising(gates, [CONVEX, *gates], errors - [0, 0, 0, 1e-3], 10_000) == (gates[2],)
 
     def test_what_is_far_behind_on_few_rows_is_not_fitted_to_all(self, rows, monkeypatch):
         X, y, truth = rows

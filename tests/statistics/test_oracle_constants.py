@@ -53,6 +53,33 @@ def test_the_regret_of_after_and_of_forgetting_in_every_draw():
         assert total + best <= np.log(9) + np.log(len(SWITCHING)) + 1e-9
 
 
+def test_particles_keep_the_regret_of_a_fine_net_where_labels_are_chosen_against_them():
+    """5 draws, three rounds each: every label is the one that the round before held for least likely.
+
+    The box of the particles holds a net of S = 60^2 gates. The log loss of the particles exceeds that of the best of
+    them by at most log S, as that of the net does, and is near the net's own.
+    """
+    gate, S, gaps = gw.LinearGate(2, intercept=False), 60**2, []
+    for rng in draws(5, "adversarial particles"):
+        X, tables = rng.normal(size=(120, 2)), rng.dirichlet(np.full(3, 0.5), (2, 5))
+        experts = [lambda rows, own=own: own[np.clip(np.floor(rows[:, 0] + 2.5), 0, 4).astype(int)] for own in tables]
+        net, labels = gate.net(np.linspace(-2.95, 2.95, 60), d=2), np.arange(120) % 3
+        seed, known = int(rng.integers(2**31)), {"blocks": gw.Blocks(order="given")}
+        for _ in range(3):
+            fine = gw.RouterClassifier(experts, gate, net, **known).fit(X, labels)
+            model = gw.RouterClassifier(experts, gate, gw.Particles(600), random_state=seed, **known).fit(X, labels)
+            P = model.expert_probabilities(X)[np.arange(120), :, labels]
+            gates = gate.weights(X, np.concatenate(list(net.blocks())))
+            best = np.log(np.einsum("snm,nm->ns", gates, P)).sum(axis=0).max()
+            loss = -np.log(model.online_probabilities_).sum()
+            assert loss + best <= np.log(S)
+            gaps.append(loss + np.log(fine.online_probabilities_).sum())
+            labels = model.predict_proba(X).argmin(axis=1)
+            labels[:3] = np.arange(3)
+    assert np.abs(gaps).max() < 1.0
+    assert np.abs(np.mean(gaps)) < 0.2
+
+
 def test_the_price_of_a_choice_falls_like_one_over_n():
     """100 draws a size: the excess of the weighted candidates over the best, times n, does not grow with n."""
     scaled = []

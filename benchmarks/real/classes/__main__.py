@@ -13,6 +13,7 @@ from benchmarks.command import start
 from benchmarks.real.classes.class_run import CLASS_GRID, run_classes, stored_results
 from benchmarks.real.classes.class_sets import CLASS_SETS, halves
 from benchmarks.real.classes.class_summary import class_standings, ClassStanding, crossed, grid_losses, record
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, show_progress
 
@@ -63,7 +64,9 @@ def main(
     title = f"{pool} pool, {len(present)} data sets, {splits} split(s), settings {' and '.join(chosen)}"
     console.print(standings_table(standings, title))
     facts = {"pool": pool, "splits": splits, "data": sorted(present), "halves": names, "chosen": chosen}
-    write_json(json_file, {**facts, "grid": losses, "standings": record(standings)})
+    write_json(
+        json_file, {"benchmark": "classes", **provenance(), **facts, "grid": losses, "standings": record(standings)}
+    )
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ coefficients of standard deviation s give scores of a standard deviation of abou
 
 from dataclasses import dataclass
 from functools import cache
+from math import sqrt
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from gatewise.arrays import Floats, Indices
 from gatewise.gates.inputs import Inputs
@@ -24,7 +24,7 @@ KERNEL_INPUTS = 5  # kernels look at this many coordinates, the first ones
 # which a gate that is twice smooth in r coordinates is approximated and learned alike (`thm:kernel-global-main`).
 CENTERS, CENTERS_HIGH = 60, 20
 CLUSTERED = 80  # rows for each centre that are clustered, at most
-MOST_FEATURES = 30_000_000  # rows times centres, at most: 240 MB
+MOST_FEATURES, MOST_FEATURES_HIGH = 30_000_000, 10_000_000  # rows times centres, at most: 240 and 80 MB
 
 
 class GateFeatures(Protocol):
@@ -103,8 +103,8 @@ class ProductFeatures:
         return cls(products.mean(axis=0), _positive(products.std(axis=0)))
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
-        products = np.clip((_products(inputs.Z) - self.mean) / self.scale, -BOUND, BOUND)
-        return faded(inputs, np.column_stack([inputs.Z[:, :QUADRATIC_INPUTS], products]))
+        products = np.minimum(np.maximum((_products(inputs.Z) - self.mean) / self.scale, -BOUND), BOUND)
+        return faded(inputs, np.concatenate([inputs.Z[:, :QUADRATIC_INPUTS], products], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +140,11 @@ class ClusterFeatures:
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         distances = _squared_distances(inputs.Z[:, :KERNEL_INPUTS], self.centers)
-        kernels = softmax(-0.5 * distances / self.bandwidth**2, axis=1)
-        return np.asarray(2.0 * kernels * inputs.inside[:, None])  # the kernels at a row have a norm of about 1/2
+        distances -= distances.min(axis=1, keepdims=True)
+        distances *= -0.5 / self.bandwidth**2
+        kernels = np.exp(distances, out=distances)
+        kernels *= (2.0 * inputs.inside / kernels.sum(axis=1))[:, None]  # the kernels at a row have a norm of about 1
+        return kernels
 
 
 def n_centers(n: int, r: int) -> int:
@@ -150,9 +153,9 @@ def n_centers(n: int, r: int) -> int:
     >>> [n_centers(n, 2) for n in (100, 1_000, 10_000, 100_000)]
     [10, 60, 129, 278]
     """
-    few = CENTERS if 0 < r <= 3 else CENTERS_HIGH
+    few, most = (CENTERS, MOST_FEATURES) if 0 < r <= 3 else (CENTERS_HIGH, MOST_FEATURES_HIGH)
     grown = int(few * max(n / 1000.0, 1.0) ** (r / (r + 4.0)))
-    return max(1, min(grown, n // 10, MOST_FEATURES // n))
+    return max(1, min(grown, n // 10, most // n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,9 +190,11 @@ def forecast_columns(F: Floats, mean: float, scale: float, distance: float) -> F
     l = (c - mean) / scale. l is clipped to [-3, 3] and the distances to at most 3.
     """
     common = F.mean(axis=1)
-    level = np.clip((common - mean) / scale, -3.0, 3.0)
-    apart = np.minimum(np.abs(F - common[:, None]) / distance, 3.0)
-    return np.column_stack([level, level**2 - 1.0, apart])
+    level = np.minimum(np.maximum((common - mean) / scale, -3.0), 3.0)
+    out = np.empty((len(F), 2 + F.shape[1]))
+    out[:, 0], out[:, 1] = level, level**2 - 1.0
+    np.minimum(np.abs(F - common[:, None]) / distance, 3.0, out=out[:, 2:])
+    return out
 
 
 def faded(inputs: Inputs, columns: Floats) -> Floats:
@@ -198,9 +203,10 @@ def faded(inputs: Inputs, columns: Floats) -> Floats:
     A constant is added as the first feature. The features of a row then have a norm of about one, and fall to zero
     far from the data, where ``inputs.inside`` does.
     """
-    ones = np.ones((len(columns), 1))
-    width = np.sqrt(1.0 + columns.shape[1])
-    return np.asarray(np.concatenate([ones, columns], axis=1) * (inputs.inside / width)[:, None])
+    out, share = np.empty((len(columns), 1 + columns.shape[1])), inputs.inside / sqrt(1.0 + columns.shape[1])
+    out[:, 0] = share
+    np.multiply(columns, share[:, None], out=out[:, 1:])
+    return out
 
 
 def _products(Z: Floats) -> Floats:
@@ -214,8 +220,10 @@ def _pairs(count: int) -> tuple[Indices, Indices]:
 
 
 def _squared_distances(A: Floats, B: Floats) -> Floats:
-    squares = (A**2).sum(axis=1)[:, None] + (B**2).sum(axis=1) - 2.0 * A @ B.T
-    return np.asarray(np.maximum(squares, 0.0))
+    squares = A @ (-2.0 * B.T)
+    squares += (A**2).sum(axis=1)[:, None]
+    squares += (B**2).sum(axis=1)
+    return np.asarray(np.maximum(squares, 0.0, out=squares))
 
 
 def _positive(scale: Any) -> Any:

@@ -1,6 +1,7 @@
 """Compiled loops: arrays in, arrays out. They know nothing of gates, experts or estimators."""
 
 from gatewise.kernels.gating import (
+    add_few_softmax,
     add_linear_softmax,
     linear_scores,
     linear_softmax,
@@ -20,6 +21,7 @@ __all__ = [
     "Nodes",
     "TreeShape",
     "Trees",
+    "add_few_softmax",
     "add_linear_softmax",
     "boost",
     "forests",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gatewise.arrays import Floats, Indices
-from gatewise.kernels.compiled import batch, batch_fma, compiled, inner
+from gatewise.kernels.compiled import batch, batch_fma, compiled, inner, leaf
 from gatewise.kernels.simd.exponential import exp_nonpositive
 from gatewise.kernels.top_k import comes_after
 
@@ -233,6 +233,58 @@ def _candidate_weights(features: Floats, theta: Floats, k: int, share: Floats, o
                 _store_batch(values, start, stop, out[s])
         if share.size > 0:
             _store_batch(sums, start, stop, out[0])
+
+
+@compiled
+def add_few_softmax(features: Floats, theta: Floats, ks: Indices, share: Floats, total: Floats) -> None:
+    """total[i] += sum_s share[s] * (Top-ks[s] softmax weights of candidate s at row i), row by row.
+
+    features (n, p), theta (S, M-1, 1 + p), the first parameter that of a constant, ks and share (S,), total (n, M).
+    Rows are not taken in batches: where there are a few only, most of a batch would be empty.
+    """
+    n_experts = theta.shape[1] + 1
+    scores, values = np.empty(n_experts), np.empty(n_experts)
+    for i in range(features.shape[0]):
+        for s in range(theta.shape[0]):
+            if share[s] == 0.0:
+                continue
+            _row_scores(features, i, theta, s, scores)
+            _best_of_row(scores, ks[s], values)
+            top, mass = -np.inf, 0.0
+            for m in range(n_experts):
+                top = max(top, values[m])
+            for m in range(n_experts):
+                values[m] = exp_nonpositive(values[m] - top)
+                mass += values[m]
+            for m in range(n_experts):
+                total[i, m] += share[s] / mass * values[m]
+
+
+@leaf
+def _row_scores(features: Floats, i: int, theta: Floats, s: int, scores: Floats) -> None:
+    """scores[m] = theta[s, m, 0] + sum_j theta[s, m, 1 + j] features[i, j]; 0 for the reference, the last expert."""
+    for m in range(theta.shape[1]):
+        score = theta[s, m, 0]
+        for j in range(features.shape[1]):
+            score += theta[s, m, 1 + j] * features[i, j]
+        scores[m] = score
+    scores[theta.shape[1]] = 0.0
+
+
+@leaf
+def _best_of_row(scores: Floats, k: int, values: Floats) -> None:
+    """values[m] = scores[m] for the k experts of largest score (`top_k`) and -inf for the others."""
+    for m in range(scores.size):
+        values[m] = scores[m] if k == scores.size else -np.inf
+    if k < scores.size:
+        last, last_index = np.inf, -1.0
+        for _ in range(k):
+            best, index = -np.inf, -1
+            for m in range(scores.size):
+                if comes_after(scores[m], float(m), last, last_index) and (index < 0 or scores[m] > best):
+                    best, index = scores[m], m
+            values[index] = best
+            last, last_index = best, float(index)
 
 
 @compiled

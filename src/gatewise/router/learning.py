@@ -150,12 +150,12 @@ def learn(
     whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
     learned = [mix(whole, priors, kept) for _, kept in parts]
+    (mixing,) = mix(whole, priors[:1])
     errors, entry_weight = used_loss.error(forecasts), weight[used]
     shares, gated, plain = (
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in range(3)
     )
     best = [(out, _best_plain(errors[kept], entry_weight[kept], priors[2])) for out, kept in parts]
-    (mixing,) = mix(whole, priors[:1])
     entries, fitted = used_rows, [one for one, _ in lists]
     weights = _held_out_weights(shares, fitted, fold, entries)
     classes = {} if entries.classes is None else _held_out_classes(shares, fitted, fold, entries, weights)

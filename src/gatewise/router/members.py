@@ -27,6 +27,10 @@ from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, samp
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
 GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients beside a gate
+# What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
+# sqrt(C / n) such units, many times as much.
+FINE = 1e-3
+FEW_ROWS = 8  # that are weighed one by one, and not in batches
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
     20_000,
     10,
@@ -304,7 +308,9 @@ class SoftmaxMembers(FieldsOnly):
                 ks[c.name, False].append(c.k)
         linear = np.column_stack([np.ones(len(F)), F])
         requests = [
-            PathRequest(task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on])
+            PathRequest(
+                task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE
+            )
             for name, on in gates
         ]
         places = [
@@ -333,32 +339,38 @@ class SoftmaxMembers(FieldsOnly):
         self.__dict__.update(state, paths=dict(state["paths"]))
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
-        columns: dict[str, Floats] = {}
-        ones = np.ones(len(rows))
-        for (name, k), (places, thetas) in self._stacked.items():
+        n = len(rows)
+        for name, (places, ks, thetas) in self._stacked.items():
             part = shares[places]
-            used = np.flatnonzero(part)
-            if used.size:
-                if name not in columns:
-                    columns[name] = np.column_stack([ones, rows.features[name]])
-                kernels.add_linear_softmax(columns[name], thetas[used], k or total.shape[1], part[used], total)
+            if not part.any():
+                continue
+            if n <= FEW_ROWS:
+                kernels.add_few_softmax(rows.features[name], thetas, ks, part, total)
+                continue
+            columns = np.column_stack([np.ones(n), rows.features[name]])
+            for k in np.unique(ks[part > 0.0]).tolist():
+                used = np.flatnonzero((ks == k) & (part > 0.0))
+                kernels.add_linear_softmax(columns, thetas[used], k, part[used], total)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
         return linear_parts(self.common, shares @ self._corrections, rows.F)
 
     @cached_property
-    def _stacked(self) -> dict[tuple[str, int | None], tuple[Indices, Floats]]:
-        """By name and k: the places of the gates in the list, and their parameters (S', M - 1, 1 + p).
+    def _stacked(self) -> dict[str, tuple[Indices, Indices, Floats]]:
+        """By name: the places of the gates in the list, their numbers of active experts, and parameters.
 
-        A parameter is that of an expert less that of the last one, behind the same difference of log references.
+        The parameters (S', M - 1, 1 + p) are those of an expert less those of the last one, behind the same
+        difference of log references.
         """
-        groups: dict[tuple[str, int | None], list[int]] = {}
+        groups: dict[str, list[int]] = {}
         for s, c in enumerate(self.candidates):
-            groups.setdefault((c.name, c.k), []).append(s)
+            groups.setdefault(c.name, []).append(s)
         offset, stacked = np.log(self.common.reference), {}
-        for key, places in groups.items():
-            whole = np.stack([np.column_stack([offset, self._theta(self.candidates[s])]) for s in places])
-            stacked[key] = np.array(places), np.ascontiguousarray(whole[:, :-1] - whole[:, -1:])
+        for name, places in groups.items():
+            members = [self.candidates[s] for s in places]
+            whole = np.stack([np.column_stack([offset, self._theta(c)]) for c in members])
+            ks = np.array([c.k or len(offset) for c in members])
+            stacked[name] = np.array(places), ks, np.ascontiguousarray(whole[:, :-1] - whole[:, -1:])
         return stacked
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from scipy.special import softmax
@@ -59,8 +60,8 @@ def boosting_problem(columns: Floats, F: Floats, loss: Loss) -> kernels.Boosting
 class TreeGates:
     """Gates whose scores are sums of boosted trees in the inputs: ``trees`` has the ensemble of every depth.
 
-    With many rows the scores are means over GATE_BAGS ensembles, and each round has a tree of every one of them. Far
-    from the data the scores fall to zero, and the gate is its reference there.
+    With many rows the scores of deep trees are means over GATE_BAGS ensembles, and each round has a tree of every one
+    of them. Far from the data the scores fall to zero, and the gate is its reference there.
     """
 
     candidates: tuple[Candidate, ...]
@@ -75,7 +76,8 @@ class TreeGates:
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
         found = {}
         for depth in sorted(rounds):
-            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], GATE_BAGS)
+            bags = GATE_BAGS if depth == GATE_DEPTHS[-1] else 1  # shallow trees vary little
+            plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], bags)
             found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
@@ -90,12 +92,12 @@ class TreeGates:
         return groups
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
+        most = {c.depth: c.trees for c in sorted(self.candidates, key=attrgetter("trees"))}  # rounds of all trees
         columns, inside, offset = rows.inputs.columns, rows.inputs.inside[:, None], np.log(self.common.reference)
         for s in np.flatnonzero(shares).tolist():
             c = self.candidates[s]
             trees = self.trees[str(c.depth)]
-            rounds = max(o.trees for o in self.candidates if o.depth == c.depth)
-            scores = kernels.tree_sums(columns, trees, c.trees * (len(trees.roots) - 1) // rounds) * inside
+            scores = kernels.tree_sums(columns, trees, c.trees * (len(trees.roots) - 1) // most[c.depth]) * inside
             total += shares[s] * softmax(offset + scores, axis=1)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:  # noqa: ARG002 - there is none

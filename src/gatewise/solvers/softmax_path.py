@@ -9,7 +9,7 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
 from gatewise.backends import DEVICE, device_paths
 from gatewise.kernels.path.gate_path import follow, make_work, mixtures, PathWork
 from gatewise.kernels.path.packed_rows import FOREIGN, LINEAR, LOGARITHM, PackedRows, QUADRATIC
@@ -48,7 +48,8 @@ class PathRequest(NamedTuple):
 
     ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
     ``linear_spread``, one number or one for each of the spreads; None for no such part.
-    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too.
+    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too. ``accuracy`` is what may
+    be missing in predictions; on a device it is ACCURACY whatever is asked.
     """
 
     features: Floats
@@ -56,6 +57,7 @@ class PathRequest(NamedTuple):
     linear: Floats | None = None
     linear_spread: float | Sequence[float] = 1.0
     ks: Sequence[int] = ()
+    accuracy: float = ACCURACY
 
 
 class RowSample(NamedTuple):
@@ -88,10 +90,10 @@ def gate_paths(
 
     the posterior mode under Gaussian coefficients. Sample weights multiply phi_i. The objective has several minima in
     general; the one that is found lies downhill of the solution before it. A fit stops when the next Newton step is
-    predicted to lower the objective, in nats, by at most n ACCURACY^2 / 2, and takes that step. At a minimum the
-    mixtures are then within about ACCURACY noise standard deviations of the exact ones, in the root mean square. With
-    many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the order
-    of the experts matter, beyond rounding.
+    predicted to lower the objective, in nats, by at most n accuracy^2 / 2, and takes that step. At a minimum the
+    mixtures are then within about ``accuracy`` noise standard deviations of the exact ones, in the root mean square.
+    With many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the
+    order of the experts matter, beyond rounding.
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
@@ -185,7 +187,7 @@ def _fit_samples(
         weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
         active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
         here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
-        offset, edge = np.log(sample.reference), (0.5 * ACCURACY**2 * total, FIRST_RADIUS * np.sqrt(total))
+        offset, edge = np.log(sample.reference), (0.5 * request.accuracy**2 * total, FIRST_RADIUS * np.sqrt(total))
         for vector in work.state:
             vector[:] = 0.0
         while not follow(here, offset, kind, *penalties, *edge, work, path):
@@ -230,15 +232,19 @@ def _packed(F: Floats, loss: Loss) -> PackedRows:
 
 
 def _with_features(rows: PackedRows, request: PathRequest, axes: Floats) -> PackedRows:
-    """The rows with the features and the linear part of a request."""
-    features = request.features @ axes
-    n, p = features.shape
+    """The rows with the features and the linear part of a request; the features are packed block by block."""
+    n, p = request.features.shape
     width = -(-p // WIDTH) * WIDTH
     linear = np.empty((n, 0)) if request.linear is None else request.linear
-    lines = np.zeros((rows.n_tiles * TILE, width))
-    lines[:n, :p] = features
+    columns, lines = np.zeros((rows.n_tiles, p, TILE)), np.zeros((rows.n_tiles * TILE, width))
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
+    for start in range(0, n, step):
+        stop = min(start + step, n)
+        lines[start:stop, :p] = request.features[start:stop] @ axes
+        first, last = start // TILE, -(-stop // TILE)
+        columns[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
     return rows._replace(
-        columns=_tiles(features, 0.0),
+        columns=columns.ravel(),
         lines=lines.ravel(),
         linear=_tiles(linear, 0.0),
         n_features=p,
