@@ -300,7 +300,8 @@ def _line_search(
 
 def _tried(x: Floats, fraction: float, step: NewtonStep) -> Floats:
     """The parameter after a part of the step, rounded as compiled code rounds it."""
-    return (x + fraction * step.change).astype(np.float32).astype(np.float64)
+    digits, exponents = np.frexp(x + fraction * step.change)
+    return np.ldexp(np.rint(digits * 2.0**newton.BITS), exponents - newton.BITS)
 
 
 def _gram(values: Tensor, curvature: Tensor, rows: GateRows) -> Floats:

@@ -6,15 +6,16 @@ of the model's decrease is small. The step is then shortened until the objective
 the norm of the preconditioner, so that the square of a length is a change of the objective, in nats; units of the
 response, and of the features, do not matter.
 
-Every parameter that is tried is rounded to float32. Sums taken in another order, as on a GPU, differ in their last
-bits; far from a minimum each step would multiply that difference, until two fits end at different minima.
-Rounded, the parameters are the same again after almost every step. The objective loses nothing that could be seen.
+Every parameter that is tried is rounded to its first `BITS` binary digits. Sums taken in another order, as on a GPU,
+differ in their last bits; far from a minimum each step would multiply that difference, until two fits end at different
+minima. Rounded, the parameters are the same again after almost every step. The objective loses nothing that could be
+seen.
 
 The method stops when the next Newton step, not cut short by the trust region, is predicted to lower the objective by
 at most ``tolerance``; that step is still taken, and about a tenth of the tolerance is left.
 """
 
-from math import isfinite, sqrt
+from math import frexp, isfinite, ldexp, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ ARMIJO = 1e-4  # a step must lower the objective by this part of what the slope 
 SHORTEST = 1e-8  # the smallest part of a step that is tried
 LEFT = 0.1  # conjugate gradients stop when this part of the first predicted decrease is left, or of the tolerance
 STALE = 8  # products after which the preconditioner is prepared anew
+BITS = 32  # of a parameter: its relative accuracy is 1e-10
 ROUNDING = 1e-14  # of the objective: no decrease below it can be seen
 
 # The places of single numbers in `NewtonState.numbers`.
@@ -159,7 +161,8 @@ def _try_step(state: NewtonState) -> None:
 
 @leaf
 def _coarse(value: float) -> float:
-    return float(np.float32(value))
+    digits, exponent = frexp(value)
+    return ldexp(np.rint(digits * 2.0**BITS), exponent - BITS)
 
 
 @inner_fma
