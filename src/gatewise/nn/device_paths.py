@@ -301,7 +301,7 @@ def _line_search(
 def _tried(x: Floats, fraction: float, step: NewtonStep) -> Floats:
     """The parameter after a part of the step, rounded as compiled code rounds it."""
     digits, exponents = np.frexp(x + fraction * step.change)
-    return np.ldexp(np.rint(digits * 2.0**newton.BITS), exponents - newton.BITS)
+    return np.asarray(np.ldexp(np.rint(digits * 2.0**newton.BITS), exponents - newton.BITS))
 
 
 def _gram(values: Tensor, curvature: Tensor, rows: GateRows) -> Floats:
