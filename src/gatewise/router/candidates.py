@@ -17,6 +17,7 @@ STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's
 SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
 CLOSE = 1 / 3  # of what the best candidate saves: those that are not farther behind are fitted to many rows
 EQUAL = 6  # digits: errors that agree in so many are equal, as those of gates that all give one expert its way
+FEW = ("linear", "forecast")  # gates of few coefficients: they cost little, and many rows may show what few do not
 # The prior weight of every family of candidates, divided equally within it: log(1 / prior) is what a family costs.
 PRIOR: Mapping[Family, float] = {
     "plain": 0.25,
@@ -122,10 +123,10 @@ def promising(
 ) -> tuple[Candidate, ...]:
     """The candidates worth fitting on many rows, given the mean errors (S,) of those tried on n of them.
 
-    They are all that cost little ("plain"); the best one of every family, of equal ones the first; those whose error
-    is above the least by at most CLOSE times what the least saves of the convex stack's, or by at most CLOSE times
-    the standard error sqrt(2 / n) of a mean squared error; and after each of these the next larger one of its kind,
-    in depth, trees or spread, as more rows can pay for it.
+    They are all that cost little ("plain"); the best one of every family, the first among equals, and of the softmax
+    gates in `FEW` the best one each; those whose error is above the least by at most CLOSE times what the least saves
+    of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a mean squared error; and after
+    each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay for it.
 
     >>> small, middle, large = (Candidate("gate", "linear", spread) for spread in (0.3, 1.0, 3.0))
     >>> promising([small, middle, large], [CONVEX, small, middle], np.array([1.5, 1.0, 1.2]), 9999) == (small, middle)
@@ -133,10 +134,11 @@ def promising(
     """
     least, stack = float(errors.min()), float(errors[tried.index(CONVEX)])
     most = least + CLOSE * max(stack - least, sqrt(2.0 / n) * abs(least))
-    best: dict[Family, int] = {}
+    groups = [(c.family, c.name if c.family == "softmax" and c.name in FEW else "") for c in tried]
+    best: dict[tuple[str, str], int] = {}
     for s in np.argsort(np.round(errors / (abs(least) or 1.0), EQUAL), kind="stable").tolist():
-        best.setdefault(tried[s].family, s)
-    kept = {c for s, c in enumerate(tried) if errors[s] <= most or best[c.family] == s}
+        best.setdefault(groups[s], s)
+    kept = {c for s, c in enumerate(tried) if errors[s] <= most or best[groups[s]] == s}
     paths: dict[tuple[str, str, int | None, bool], list[Candidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.depth, c.trees, c.spread)):
         paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)

@@ -7,9 +7,9 @@ the norm of the preconditioner, so that the square of a length is a change of th
 response, and of the features, do not matter.
 
 Every parameter that is tried is rounded to its first `BITS` binary digits. Sums taken in another order, as on a GPU,
-differ in their last bits; far from a minimum each step would multiply that difference, until two fits end at different
-minima. Rounded, the parameters are the same again after almost every step. The objective loses nothing that could be
-seen.
+differ in their last bits; far from a minimum each step would multiply that difference, until two fits end at
+different minima. Rounded, the parameters are the same again after almost every step. The objective loses nothing that
+could be seen.
 
 The method stops when the next Newton step, not cut short by the trust region, is predicted to lower the objective by
 at most ``tolerance``; that step is still taken, and about a tenth of the tolerance is left.
