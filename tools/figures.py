@@ -43,15 +43,19 @@ COMPLETE = (  # every number of these must be bound, checked, given or said to b
     *("docs/neural.md", "docs/neural-gpu.md", "docs/outlook.md", "docs/paper-labels.md", "docs/reproduce.md"),
     *("docs/rows-in-time.md", "docs/selection.md", "docs/shared-experts.md", "docs/theory.md", "docs/xray.md"),
 )
-FILED = {  # files that record no run, by their hash: the commit that brought them
-    "fd312190": {"commit": "04de244", "date": "2026-11-16"},  # classes
-    "68560e8c": {"commit": "da38d13", "date": "2026-11-16"},  # locality
-    "4ee8e766": {"commit": "da38d13", "date": "2026-11-16"},  # scores
-    "c2278c04": {"commit": "3bc5306", "date": "2026-11-16"},  # xray_levels
-    "f758b9f4": {"commit": "3bc5306", "date": "2026-11-16"},  # xray_study
-    "b79d8c90": {"commit": "5bd8cd7", "date": "2026-11-15"},  # real-named
-    "a384e080": {"commit": "b92824d", "date": "2026-11-15"},  # table1
-    "91d7b1c1": {"commit": "b92824d", "date": "2026-11-15"},  # table1-common
+FILED = {  # files that record no run, by their hash: the commit that brought them, and our machine
+    "fd312190": {"commit": "04de244", "date": "2026-11-16", "processor": "AMD EPYC"},  # classes
+    "68560e8c": {"commit": "da38d13", "date": "2026-11-16", "processor": "AMD EPYC"},  # locality
+    "4ee8e766": {"commit": "da38d13", "date": "2026-11-16", "processor": "AMD EPYC"},  # scores
+    "c2278c04": {"commit": "3bc5306", "date": "2026-11-16", "processor": "AMD EPYC"},  # xray_levels
+    "f758b9f4": {"commit": "3bc5306", "date": "2026-11-16", "processor": "NVIDIA H200"},  # xray_study
+    "b79d8c90": {"commit": "5bd8cd7", "date": "2026-11-15"},  # real-named, of version 0.1
+    "a384e080": {
+        "commit": "b92824d",
+        "date": "2026-11-15",
+        "processor": "AMD EPYC",
+    },  # table1, equal when run again
+    "91d7b1c1": {"commit": "b92824d", "date": "2026-11-15", "processor": "AMD EPYC"},  # table1-common, likewise
 }
 NUMBER = re.compile(r"(?<![\w.^/-])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?(?![\w^])|\?(?=<!-- \w)")
 COMMENT = re.compile(r"<!--\s*(.*?)\s*-->")
@@ -240,7 +244,8 @@ def runs_table():
         where = f"{content['gpu']}, {where}" if "gpu" in content else where
         commit = f"`{run['commit']}`" if run else f"filed in `{filed['commit']}`" if filed else "not recorded"
         date = (run or filed or {}).get("date", "not recorded")
-        lines.append(f"| `{path.stem}` | {commit} | {date} | {where or 'not recorded'} |")
+        where = where or (filed or {}).get("processor", "not recorded")
+        lines.append(f"| `{path.stem}` | {commit} | {date} | {where} |")
     return "\n".join(lines) + "\n"
 
 
