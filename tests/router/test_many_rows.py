@@ -1,5 +1,6 @@
 """Where there are many rows, the list learns from some of them."""
 
+from dataclasses import replace
 from math import isqrt
 
 import numpy as np
@@ -87,6 +88,14 @@ class TestTrial:
         errors = np.array([1.0, 1.5, 1.5 - 1e-12, 1.5 - 2e-12])
         assert promising(gates, [CONVEX, *gates], errors, 10_000) == (gates[0],)
         assert promising(gates, [CONVEX, *gates], errors - [0, 0, 0, 1e-3], 10_000) == (gates[2],)
+
+    def test_the_best_linear_and_the_best_forecast_gate_stay_however_far_behind(self):
+        gates = [Candidate("gate", name, 1.0) for name in ("linear", "quadratic", "kernel", "forecast")]
+        tried, errors = [CONVEX, *gates], np.array([2.0, 9.0, 8.0, 1.0, 9.0])
+        linear, _, kernel, forecast = gates
+        assert promising(gates, tried, errors, 10_000) == (linear, kernel, forecast)
+        sparse = [replace(gate, k=1) for gate in gates]  # of Top-K gates the best one of all
+        assert promising(sparse, [CONVEX, *sparse], errors, 10_000) == (sparse[2],)
 
     def test_what_is_far_behind_on_few_rows_is_not_fitted_to_all(self, rows, monkeypatch):
         X, y, truth = rows
