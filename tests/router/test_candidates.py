@@ -10,7 +10,7 @@ from gatewise.gates.registry import AUTOMATIC, GATES
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list, log_prior, PRIOR
 from gatewise.router.learning import fit_lists
-from gatewise.router.members import gate_features, ListRows, mixed_with_mean
+from gatewise.router.members import ListRows, mixed_with_mean
 from gatewise.router.settings import LEARNERS
 from gatewise.router.tree_members import shared_learners, tree_gates
 
@@ -21,7 +21,7 @@ def rows(sample, fade=1.0):
     inputs, F, _ = sample
     maps = {name: GATES[name].feature_map.fit(GATES[name], inputs, F, 0) for name in ON_FEATURES}
     seen = Inputs(inputs.Z, fade * inputs.inside, inputs.columns)
-    return ListRows(seen, gate_features(maps, seen, F), F)
+    return ListRows(seen, F, maps=maps)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
 from gatewise.router.candidates import candidate_list
 from gatewise.router.learning import learn, RouterSample
-from gatewise.router.members import gate_features, ListRows
+from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.training import train, TrainingTask
 
@@ -32,7 +32,7 @@ def given_forecasts(y, x, F, candidates):
     seen = GateInputs.fit(x, 5, 0.25).transform(x)
     maps = {"linear": LinearGate.feature_map.fit(LinearGate, seen, F, 0)}
     train_rows = tuple(np.flatnonzero(~(j == FOLD)) for j in range(FOLDS))
-    rows = ListRows(seen, gate_features(maps, seen, F), F)
+    rows = ListRows(seen, F, maps=maps)
     sample = RouterSample(rows, HeldOut(np.arange(n), FOLD, F, train_rows), ResidualLoss(y), np.ones(n), 0.01)
     return learn(sample, candidates, SETTINGS, 0)
 

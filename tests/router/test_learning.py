@@ -14,7 +14,7 @@ from gatewise.losses import DoubleExponential, Gaussian, LogLoss, ResidualLoss, 
 from gatewise.router.candidates import candidate_list
 from gatewise.router.fitted_router import FittedRouter, ForecastGuard, RowView
 from gatewise.router.learning import continue_mixing, learn, ListForecasts, mix, RouterSample
-from gatewise.router.members import gate_features, ListRows
+from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 
 
@@ -134,15 +134,15 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
         ["a", "b"], {"linear": list(product((1.0, 10.0), (None, 1)))}, corrected=loss.additive
     )
     settings = MoESettings(n_orders=2, rate=1.0)
-    sample = RouterSample(ListRows(seen, gate_features(maps, seen, F), F), held_out, loss, np.ones(n), rate=1.0)
+    sample = RouterSample(ListRows(seen, F, maps=maps), held_out, loss, np.ones(n), rate=1.0)
     fit = learn(sample, candidates, settings, 0)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
-    view, signal = RowView(ForecastGuard.open(2), maps, np.arange(2), 2), fit.signal[np.argsort(fit.rows)]
+    view, signal = RowView(ForecastGuard.open(2), np.arange(2), 2), fit.signal[np.argsort(fit.rows)]
     router = FittedRouter.from_fit(fit, view, x, inputs, ["a", "b"], np.ones(n), signal, None)
     assert router.verdict.headline == "gating pays"
     assert router.verdict.gain.value > 0.0
     shares = router.shares("aggregate")
-    weights = router.fitted.mean_weights(shares, router.rows(shares, np.array([[-0.8], [0.8]])))
+    weights = router.fitted.mean_weights(shares, router.rows(np.array([[-0.8], [0.8]])))
     assert weights[0, 0] > 0.7
     assert weights[1, 1] > 0.7
     assert [row.advantage.low > 0.0 for row in router.regions] == [True, True]

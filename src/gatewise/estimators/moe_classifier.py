@@ -173,12 +173,12 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if router.needs_forecasts(shares):
-            rows = self._rows(X, shares)
+            rows = self._rows(X)
             total = self._mixture(router.fitted.mean_weights(shares, rows), rows)
             for part in router.fitted.shared_parts(shares, rows).values():
                 total += part
         else:
-            total = self._sparse_mixture(X, router.fitted.mean_weights(shares, router.rows(shares, X)))
+            total = self._sparse_mixture(X, router.fitted.mean_weights(shares, router.rows(X)))
         total = np.maximum(total, 0.0)  # rounding
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -196,7 +196,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
-        rows = self._rows(X, shares) if self._router.weights_need_forecasts(shares) else self._router.rows(shares, X)
+        rows = self._rows(X) if self._router.weights_need_forecasts(shares) else self._router.rows(X)
         return self._router.fitted.mean_weights(shares, rows)
 
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
@@ -206,7 +206,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         share times its difference to the convex stack.
         """
         X, shares = self._rows_and_shares(X, readout)
-        rows = self._rows(X, shares)
+        rows = self._rows(X)
         assert rows.classes is not None
         weighed = self._router.fitted.mean_weights(shares, rows)[:, :, None] * rows.classes.probabilities
         experts = {name: weighed[:, m] for m, name in enumerate(self._router.names)}
@@ -316,9 +316,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """The experts' probabilities with their floors, (n, M, C)."""
         return self._floor.apply(self._pool_.predict(X))
 
-    def _rows(self, X: Any, shares: Floats) -> ListRows:
+    def _rows(self, X: Any) -> ListRows:
         classes = ClassRows(self._floored(X), UNKNOWN)
-        return self._router.rows(shares, X, None, classes)
+        return self._router.rows(X, None, classes)
 
     def _mixture(self, weights: Floats, rows: ListRows) -> Floats:
         assert rows.classes is not None

@@ -301,9 +301,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         X, shares = self._rows_and_shares(X, readout)
         router = self._router
         if not (return_std or router.needs_forecasts(shares)):
-            weights = router.mean_weights(shares, router.rows(shares, X))
+            weights = router.mean_weights(shares, router.rows(X))
             return self._always(X) + self._sparse_mixture(X, weights)
-        rows = router.rows(shares, X, self._guarded(X)[0])
+        rows = router.rows(X, self._guarded(X)[0])
         weights = router.fitted.mean_weights(shares, rows)
         mean = self._always(X) + np.einsum("im,im->i", weights, rows.F)
         mean += sum(router.fitted.shared_parts(shares, rows).values())
@@ -313,7 +313,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
         F = self._guarded(X)[0] if self._router.weights_need_forecasts(shares) else None
-        return self._router.mean_weights(shares, self._router.rows(shares, X, F))
+        return self._router.mean_weights(shares, self._router.rows(X, F))
 
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
         """What each prediction is made of, by name, (n,) each; the columns have the sum ``predict(X)``.
@@ -323,7 +323,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         such as "forest", is called "forest (shared part)". ``pandas.DataFrame`` takes the result.
         """
         X, shares = self._rows_and_shares(X, readout)
-        rows = self._router.rows(shares, X, self._guarded(X)[0])
+        rows = self._router.rows(X, self._guarded(X)[0])
         always = Pool(self._shared, n_jobs=self.n_jobs).predict(X)
         weighed = self._router.view.spread_out(self._router.fitted.mean_weights(shares, rows) * rows.F)
         experts = {name: always[:, j] for j, (name, _) in enumerate(self._shared)}
@@ -367,7 +367,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         router = self._router.continued(X, self._guarded(X)[0], loss, weight / self._unit_weight)
         online = router.mixing.online + always
         shares = router.shares("aggregate")
-        rows = router.rows(shares, X, self._guarded(X)[0])
+        rows = router.rows(X, self._guarded(X)[0])
         apart = disagreement(router.fitted.mean_weights(shares, rows), rows.F)
         self._scale = self._scale.continued(y - online, apart)
         self._keep_router(router)

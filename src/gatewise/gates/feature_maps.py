@@ -19,7 +19,7 @@ from gatewise.gates.inputs import Inputs
 
 BOUND = 4.0  # standardised features are clipped to [-BOUND, BOUND]
 QUADRATIC_INPUTS = 6  # products are taken of this many coordinates, the first ones
-KERNEL_INPUTS = 5  # kernels look at this many coordinates, the first ones
+KERNEL_INPUTS = 5  # kernels look at this many coordinates at most: those that matter, or the first ones
 # Kernel centres at 1,000 rows, in up to three coordinates and in more. Their number grows as n^(r / (r + 4)), with
 # which a gate that is twice smooth in r coordinates is approximated and learned alike (`thm:kernel-global-main`).
 CENTERS, CENTERS_HIGH = 60, 20
@@ -47,12 +47,23 @@ class GateFeatures(Protocol):
         """The features of rows (n, p); F (n, M) are the experts' forecasts there, where the gate needs them."""
         ...
 
+    def about(self, coordinates: Indices, inputs: Inputs) -> Self:
+        """The map for a gate in these coordinates alone, if it would see fewer: learned from rows, not responses."""
+        ...
 
-@dataclass(frozen=True, eq=False)
-class StandardFeatures:
-    """Features of any gate, standardised and bounded; columns that are constant in the fit are left out."""
+
+class FixedFeatures:
+    """A map that looks at the same coordinates whichever of them matter."""
 
     needs_forecasts: ClassVar[bool] = False
+
+    def about(self, coordinates: Indices, inputs: Inputs) -> Self:  # noqa: ARG002
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class StandardFeatures(FixedFeatures):
+    """Features of any gate, standardised and bounded; columns that are constant in the fit are left out."""
 
     gate: Any
     kept: NDArray[np.bool_]
@@ -75,10 +86,8 @@ class StandardFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class CoordinateFeatures:
+class CoordinateFeatures(FixedFeatures):
     """The coordinates themselves, which are standardised already."""
-
-    needs_forecasts: ClassVar[bool] = False
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing to learn
@@ -89,10 +98,8 @@ class CoordinateFeatures:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductFeatures:
+class ProductFeatures(FixedFeatures):
     """The first QUADRATIC_INPUTS coordinates, and their squares and products, standardised."""
-
-    needs_forecasts: ClassVar[bool] = False
 
     mean: Floats
     scale: Floats
@@ -112,39 +119,52 @@ class ClusterFeatures:
     """Normalised Gaussian kernels (section 5.3) about centres: those of k-means clusters of the rows, or a grid.
 
     The grid is that of the gate, if it has a mesh; the bandwidth then is the gate's, else the median distance from a
-    centre to its nearest neighbour.
+    centre to its nearest neighbour. Kernels about clusters look at the ``places`` among the coordinates: the first
+    KERNEL_INPUTS of them, unless it is told which ones matter. The clusters are drawn by the ``seed``.
     """
 
     needs_forecasts: ClassVar[bool] = False
 
     centers: Floats  # (C, r)
     bandwidth: float
+    places: Indices  # (r,)
+    seed: int | None  # None for a grid
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
-        from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
-
-        Z = inputs.Z[:, :KERNEL_INPUTS]
+        places = np.arange(min(KERNEL_INPUTS, inputs.Z.shape[1]))
         if gate.mesh is not None:
-            return cls(gate.centers(Z.shape[1]), gate.bandwidth)
-        count = n_centers(*Z.shape)
-        if len(Z) > CLUSTERED * count:
-            Z = Z[np.random.default_rng(seed).choice(len(Z), CLUSTERED * count, replace=False)]
-        count = min(count, len(np.unique(Z, axis=0)))
-        centers = (
-            KMeans(count, n_init=1, random_state=seed).fit(Z).cluster_centers_ if Z.shape[1] else np.zeros((1, 0))
-        )
-        gaps = np.sqrt(_squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf)))
-        spacing = float(np.median(gaps.min(axis=1)))
-        return cls(centers, spacing if 0.0 < spacing < np.inf else 1.0)
+            return cls(gate.centers(len(places)), gate.bandwidth, places, None)
+        return cls(*_clusters(inputs.Z[:, places], n_centers(len(inputs.Z), len(places)), seed), places, seed)
+
+    def about(self, coordinates: Indices, inputs: Inputs) -> Self:
+        """Clusters in these coordinates, no more of them than there are: fewer coordinates have a finer mesh."""
+        if self.seed is None or not coordinates.size or np.array_equal(coordinates, self.places):
+            return self
+        places, n = coordinates[:KERNEL_INPUTS], len(inputs.Z)
+        count = min(n_centers(n, len(places)), n_centers(n, len(self.places)))
+        return type(self)(*_clusters(inputs.Z[:, places], count, self.seed), places, self.seed)
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
-        distances = _squared_distances(inputs.Z[:, :KERNEL_INPUTS], self.centers)
+        distances = _squared_distances(inputs.Z[:, self.places], self.centers)
         distances -= distances.min(axis=1, keepdims=True)
         distances *= -0.5 / self.bandwidth**2
         kernels = np.exp(distances, out=distances)
         kernels *= (2.0 * inputs.inside / kernels.sum(axis=1))[:, None]  # the kernels at a row have a norm of about 1
         return kernels
+
+
+def _clusters(Z: Floats, count: int, seed: int) -> tuple[Floats, float]:
+    """The centres of so many clusters of the rows Z (n, r), and the median distance to the nearest other centre."""
+    from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
+
+    if len(Z) > CLUSTERED * count:
+        Z = Z[np.random.default_rng(seed).choice(len(Z), CLUSTERED * count, replace=False)]
+    count = min(count, len(np.unique(Z, axis=0)))
+    centers = KMeans(count, n_init=1, random_state=seed).fit(Z).cluster_centers_ if Z.shape[1] else np.zeros((1, 0))
+    gaps = np.sqrt(_squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf)))
+    spacing = float(np.median(gaps.min(axis=1)))
+    return centers, spacing if 0.0 < spacing < np.inf else 1.0
 
 
 def n_centers(n: int, r: int) -> int:
@@ -159,7 +179,7 @@ def n_centers(n: int, r: int) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class ForecastFeatures:
+class ForecastFeatures(FixedFeatures):
     """The experts' mean forecast, its square, and the distance of each expert's forecast from it, standardised.
 
     A gate can then prefer different experts where forecasts are high and where they are low, or where they disagree.

@@ -156,13 +156,6 @@ class Inputs:
         Z = self.Z[rows]
         return Inputs(Z, self.inside[rows], Z if self.columns is self.Z else self.columns[rows])
 
-    @classmethod
-    def join(cls, parts: Sequence[Self]) -> Self:
-        """The rows of several parts, one after the other."""
-        Z, inside = (np.concatenate([getattr(part, name) for part in parts]) for name in ("Z", "inside"))
-        same = all(part.columns is part.Z for part in parts)
-        return cls(Z, inside, Z if same else np.concatenate([part.columns for part in parts]))
-
 
 @dataclass(frozen=True, eq=False)
 class GateInputs(FieldsOnly):

@@ -6,7 +6,7 @@ fit of a wide spread ends at another minimum than that of compiled code.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf, sqrt
 from typing import NamedTuple
@@ -25,19 +25,23 @@ from gatewise.nn.devices import as_device, numbers_of
 from gatewise.solvers.softmax_path import (
     ACCURACY,
     FIRST_RADIUS,
+    fit_frame,
     FittedPath,
     foreign_derivatives,
     GatePath,
+    linear_part,
     PathRequest,
     principal_axes,
+    RotatedColumns,
     RowSample,
+    weighted_tiles,
 )
 
 
 class GateRows(NamedTuple):
     """Rows to fit to: features (n, p), experts F (n, M), the linear part (n, q), weights (n,) and the scores at 0.
 
-    ``place`` (n,) are their numbers among the ``table`` rows with which the rows without weight are counted.
+    ``place`` (n,) are their numbers among the ``table`` rows of the tiles that have weight.
     """
 
     features: Tensor
@@ -160,51 +164,50 @@ def device_paths(
     """`gatewise.solvers.softmax_path.sample_paths` on a device; one after the other, as each fills the device."""
     place = as_device(device)
     double = partial(torch.as_tensor, dtype=torch.float64, device=place)
-    experts, numbers = double(F), torch.arange(len(F), device=place)
     found: list[list[FittedPath]] = [[] for _ in samples]
     for request in requests:
         axes = principal_axes(request.features)
-        features = double(request.features @ axes)
         for number, sample in enumerate(samples):
-            own = np.empty((len(F), 0))
-            if request.linear is not None:
-                own = (request.linear - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1))
+            kept = weighted_tiles(sample.sample_weight)
+            frame = fit_frame(request, F, loss, sample, kept)
+            used = np.flatnonzero(sample.sample_weight[kept])
+            some = kept[used]
             rows = GateRows(
-                features=features,
-                F=experts,
-                linear=double(own),
-                weight=double(sample.sample_weight),
-                place=numbers,
-                offset=double(np.log(sample.reference)),
-                table=len(F),
+                features=double(RotatedColumns(request.features, axes, some, fitted=True).part(0, len(some))),
+                F=double(frame.forecasts(F[some])),
+                linear=double(frame.parts(linear_part(request, sample, some))),
+                weight=double(sample.sample_weight[some]),
+                place=torch.from_numpy(used).to(place),
+                offset=double(frame.offset(sample.reference)),
+                table=len(kept),
             )
-            found[number].append(_fitted(request, rows, loss, sample, axes))
+            path = _fitted(request, rows, _row_loss(frame.loss(loss, some), double))
+            shape = rows.F.shape[1], rows.features.shape[1]
+            cut = shape[0] * shape[1]
+            turned, b = frame.given_order(path[:, :cut].reshape(len(path), *shape), path[:, cut:])
+            asked = sample.asked
+            wanted = rows._replace(
+                features=double(RotatedColumns(request.features, axes, asked).part(0, len(asked))),
+                F=double(F[asked]),
+                linear=double(linear_part(request, sample, asked)),
+                offset=double(np.log(sample.reference)),
+            )
+            mixed = [_mixtures(wanted, (double(t), double(c)), request.ks) for t, c in zip(turned, b, strict=True)]
+            found[number].append(FittedPath(GatePath(turned @ axes.T, b), np.stack(mixed)))
     return found
 
 
-def _fitted(request: PathRequest, rows: GateRows, loss: Loss, sample: RowSample, axes: Floats) -> FittedPath:
-    """The path of one request for one sample."""
-    used = torch.from_numpy(np.flatnonzero(sample.sample_weight)).to(rows.F.device)
-    own, row_loss = _part(rows, used), _row_loss(loss, sample, used, rows)
-    if row_loss.y is not None:
-        own = own._replace(weight=own.weight / sample.scale**2)
-    total = float(sample.sample_weight.sum())
+def _fitted(request: PathRequest, rows: GateRows, loss: RowLoss) -> Floats:
+    """The parameters (L, size) of one request for one sample."""
+    total = float(rows.weight.sum())
     edge = 0.5 * ACCURACY**2 * total, FIRST_RADIUS * sqrt(total)
-    ascending = np.argsort(request.spreads, kind="stable")
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
-    size = rows.F.shape[1] * rows.features.shape[1]
-    x = np.zeros(size + rows.linear.shape[1])
-    path: list[Floats] = [np.empty(0)] * len(ascending)
-    mixtures: list[Floats] = [np.empty(0)] * len(ascending)
-    asked = _part(rows, torch.from_numpy(sample.asked).to(rows.F.device))
-    for i in ascending:
-        objective = Objective(own, row_loss, float(both[0][i]) ** -2.0, float(both[1][i]) ** -2.0)
-        x = minimise(objective, x, *edge)
-        path[i] = x
-        mixtures[i] = _mixtures(asked, objective.parts(x), request.ks)
-    found = np.stack(path)
-    theta = found[:, :size].reshape(len(path), rows.F.shape[1], -1) @ axes.T
-    return FittedPath(GatePath(theta, found[:, size:]), np.stack(mixtures))
+    x = np.zeros(rows.F.shape[1] * rows.features.shape[1] + rows.linear.shape[1])
+    path = np.zeros((len(request.spreads), x.size))
+    for i in np.argsort(request.spreads, kind="stable"):
+        objective = Objective(rows, loss, float(both[0][i]) ** -2.0, float(both[1][i]) ** -2.0)
+        path[i] = x = minimise(objective, x, *edge)
+    return path
 
 
 def minimise(objective: Objective, x: Floats, tolerance: float, radius: float) -> Floats:
@@ -317,20 +320,10 @@ def _gram(values: Tensor, curvature: Tensor, rows: GateRows) -> Floats:
     return numbers_of((values.T @ (c[:, None] * values)) * torch.where(part > 0.0, total / part, 1.0))
 
 
-def _part(rows: GateRows, chosen: Tensor) -> GateRows:
-    if len(chosen) == len(rows.F):
-        return rows
-    features, F, linear, weight, place = (tensor[chosen] for tensor in rows[:5])
-    return rows._replace(features=features, F=F, linear=linear, weight=weight, place=place)
-
-
-def _row_loss(loss: Loss, sample: RowSample, used: Tensor, rows: GateRows) -> RowLoss:
+def _row_loss(loss: Loss, double: Callable[[Floats], Tensor]) -> RowLoss:
     if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian):
-        return RowLoss(loss, torch.as_tensor(loss.y).to(rows.F)[used])
-    own = loss.scaled(sample.scale)
-    if isinstance(own, ResidualLoss):
-        own = own.part(used.cpu().numpy())
-    return RowLoss(own, None)
+        return RowLoss(loss, double(loss.y))
+    return RowLoss(loss, None)
 
 
 def _mixtures(rows: GateRows, parts: tuple[Tensor, Tensor], ks: Sequence[int]) -> Floats:

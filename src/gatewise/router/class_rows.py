@@ -1,6 +1,6 @@
 """What the learned list sees of a row whose response is a class, and how zero probabilities are avoided."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -28,13 +28,6 @@ class ClassRows:
     def part(self, entries: Indices) -> "ClassRows":
         """Some of the rows."""
         return ClassRows(self.probabilities[entries], self.outcome[entries] if len(self.outcome) else self.outcome)
-
-    @classmethod
-    def join(cls, parts: Sequence["ClassRows"]) -> Self:
-        """Rows one after the other."""
-        return cls(
-            np.concatenate([part.probabilities for part in parts]), np.concatenate([part.outcome for part in parts])
-        )
 
     @property
     def observed(self) -> Floats:

@@ -86,7 +86,7 @@ class ClassStacks:
         grown = _boosted(fits, task, seed) if BOOSTED in names else [None] * len(fits)
         groups: FittedGroup = []
         for fit, boosted, sample in zip(fits, grown, task.samples, strict=True):
-            part = ListRows(rows.inputs[sample.asked], {}, rows.F[sample.asked], rows.classes.part(sample.asked))
+            part = ListRows(rows.inputs[sample.asked], rows.F[sample.asked], rows.classes.part(sample.asked))
             whole = replace(fit, trees=boosted and boosted.trees)
             groups.append((whole, whole.forecasts(part)))
         return groups

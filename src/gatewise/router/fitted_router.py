@@ -1,6 +1,6 @@
 """A learned router: what it takes for a forecast, the fitted list and its shares, and how sure a prediction is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Booleans, FieldsOnly, Floats, Indices
-from gatewise.gates.feature_maps import GateFeatures
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, log_prior
 from gatewise.router.class_rows import ClassRows, ProbabilityFloor
 from gatewise.router.learning import continue_mixing, Mixing, RouterFit
-from gatewise.router.members import FittedList, gate_features, ListRows
+from gatewise.router.members import FittedList, ListRows
 from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, region_table, RegionTable, Verdict
 from gatewise.stats import weighted_quantile
 
@@ -154,13 +153,12 @@ def disagreement(weights: Floats, F: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowView:
-    """What a router needs to look at new rows: the guard of the forecasts, and the features of every gate by name.
+    """What a router needs to look at new rows: the guard of the forecasts, and which experts are in the list.
 
     Of ``n_experts`` experts the ``distinct`` ones are in the list. The guard of class probabilities is their floor.
     """
 
     guard: ForecastGuard | ProbabilityFloor
-    maps: Mapping[str, GateFeatures]
     distinct: Indices
     n_experts: int
 
@@ -259,19 +257,16 @@ class FittedRouter(FieldsOnly):
         """Whether the weights of the experts depend on their forecasts."""
         return any(self._looks(self.fitted.candidates[s]) for s in np.flatnonzero(shares))
 
-    def rows(self, shares: Floats, X: Any, F: Floats | None = None, classes: ClassRows | None = None) -> ListRows:
-        """What the candidates with a share see of the rows of X; F (n, M) are the experts' forecasts, if needed.
+    def rows(self, X: Any, F: Floats | None = None, classes: ClassRows | None = None) -> ListRows:
+        """What the candidates see of the rows of X; F (n, M) are the experts' forecasts, if needed.
 
         Where responses are classes, ``classes`` has the experts' probabilities and, if they are known, the classes.
         """
         inputs = self.inputs.transform(X)
-        used = {self.fitted.candidates[s].name for s in np.flatnonzero(shares)}
-        maps = {name: one for name, one in self.view.maps.items() if name in used}
         distinct = self.view.distinct
         seen = None if F is None else F[:, distinct] if F.shape[1] > len(distinct) else F
         forecasts = np.empty((len(inputs.inside), 0)) if seen is None else seen
-        looked = seen if classes is None else classes.confidence
-        return ListRows(inputs, gate_features(maps, inputs, looked), forecasts, classes)
+        return ListRows(inputs, forecasts, classes)
 
     def mean_weights(self, shares: Floats, rows: ListRows) -> Floats:
         """The weight of every expert at rows by these shares, (n, M)."""
@@ -279,7 +274,7 @@ class FittedRouter(FieldsOnly):
 
     def candidate_forecasts(self, X: Any, F: Floats, classes: ClassRows | None = None) -> Floats:
         """The forecasts of all candidates at the rows of X, (n, S)."""
-        return self.fitted.forecasts(self.rows(np.ones(len(self.fitted.candidates)), X, F, classes))
+        return self.fitted.forecasts(self.rows(X, F, classes))
 
     def continued(self, X: Any, F: Floats, loss: Loss, weight: Floats, classes: ClassRows | None = None) -> Self:
         """The router after AFTER with forgetting has seen more rows X; the candidates are not fitted again.
@@ -291,8 +286,7 @@ class FittedRouter(FieldsOnly):
 
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""
-        maps = self.view.maps
-        return c.kind == "gate" and c.name in maps and maps[c.name].needs_forecasts
+        return c.kind == "gate" and self.fitted.looks(c.name)
 
 
 def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None = None) -> int:

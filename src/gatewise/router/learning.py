@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import islice
 from typing import Self
 
 import numpy as np
@@ -178,39 +177,24 @@ def learn(
     )
 
 
-def fresh_signals(
-    samples: Sequence[RouterSample], candidates: tuple[Candidate, ...], settings: MoESettings, seed: int
-) -> list[Floats]:
-    """What speaks for gates, as `gating_signal` says, at the fresh entries of every sample, (entries, 2) each.
+def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> Floats:
+    """What speaks for gates, as `gating_signal` says, at the fresh entries of a sample, (entries, 2).
 
     Fresh are the entries of the last fold, for which ``held_out.train`` has no rows. List and shares are learned from
-    the other entries of the same sample alone. All lists are fitted at once.
+    the other entries alone.
     """
-    rows = np.concatenate([one.held_out.rows for one in samples])
-    loss, weight = samples[0].loss.part(rows), samples[0].sample_weight[rows]
-    start, splits, counts = 0, [], []
-    for one in samples:
-        data = one.held_out
-        folds = [(known + start, out + start) for known, out in _inner(data) if weight[known + start].any()]
-        own, fresh = (np.flatnonzero((data.fold < len(data.train)) == inner) + start for inner in (True, False))
-        splits += [*folds, (own, fresh)]
-        counts.append(len(folds))
-        start += len(data.rows)
-    found = iter(
-        fit_lists(candidates, ListRows.join([one.seen for one in samples]), loss, weight, splits, seed, "test")
-    )
-    priors, asked, signals = log_priors(candidates)[1:], iter(splits), []
-    for count in counts:
-        used = np.concatenate([out for _, out in islice(asked, count)])
-        forecasts = np.concatenate([forecasts for _, forecasts in islice(found, count)])
-        (_, fresh), (_, judged) = next(asked), next(found)
-        orders = _orders(None, len(used), settings.n_orders, seed)
-        whole = ListForecasts(forecasts, loss.part(used), weight[used], samples[0].rate, orders)
-        gated, plain = mix(whole, priors)
-        best = _best_plain(whole.loss.error(forecasts), whole.sample_weight, priors[1])
-        answers = judged @ np.stack([plain.shares, best], axis=1)
-        signals.append(gating_signal(loss.part(fresh), judged @ gated.shares, answers))
-    return signals
+    data = sample.held_out
+    loss, weight, priors = sample.loss.part(data.rows), sample.sample_weight[data.rows], log_priors(candidates)[1:]
+    own, fresh = (np.flatnonzero((data.fold < len(data.train)) == inner) for inner in (True, False))
+    splits = [(known, out) for known, out in _inner(data) if weight[known].any()]
+    *lists, (_, judged) = fit_lists(candidates, sample.seen, loss, weight, [*splits, (own, fresh)], seed, "test")
+    used, forecasts = np.concatenate([out for _, out in splits]), np.concatenate([found for _, found in lists])
+    orders = _orders(None, len(used), settings.n_orders, seed)
+    whole = ListForecasts(forecasts, loss.part(used), weight[used], sample.rate, orders)
+    gated, plain = mix(whole, priors)
+    best = _best_plain(whole.loss.error(forecasts), whole.sample_weight, priors[1])
+    answers = judged @ np.stack([plain.shares, best], axis=1)
+    return gating_signal(loss.part(fresh), judged @ gated.shares, answers)
 
 
 def _inner(data: HeldOut) -> Iterator[tuple[Indices, Indices]]:

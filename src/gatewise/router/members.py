@@ -4,8 +4,8 @@ A group of members is fitted at once, for all samples. Member s of it predicts s
 on the simplex, and a shared part, which is zero for most members.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
 from typing import Any, Protocol, Self
@@ -14,15 +14,24 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import FieldsOnly, Floats, Indices
-from gatewise.gates.feature_maps import GateFeatures
+from gatewise.arrays import BLOCK_NUMBERS, FieldsOnly, Floats, Indices
+from gatewise.gates.feature_maps import FixedFeatures, GateFeatures, KERNEL_INPUTS
 from gatewise.gates.inputs import Inputs
+from gatewise.gates.relevant_inputs import MOST_ROWS, relevant_inputs
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, CONVEX, GREEDY
 from gatewise.router.class_rows import ClassRows
 from gatewise.solvers.simplex_least_squares import greedy_stacks
-from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
+from gatewise.solvers.softmax_path import (
+    Columns,
+    FittedPath,
+    GatePath,
+    PathRequest,
+    RowSample,
+    sample_paths,
+    stack_weights,
+)
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
@@ -41,42 +50,50 @@ MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
 class ListRows:
     """What the members of the list see of n rows.
 
-    ``inputs`` are the gates' view of the rows, ``features`` the features (n, p) of every softmax gate by its name,
-    and ``F`` (n, M) the experts' forecasts. Where responses are classes, F has the probabilities of the class that
-    was observed, and ``classes`` those of all classes.
+    ``inputs`` are the gates' view of the rows, and ``F`` (n, M) the experts' forecasts. Where responses are classes,
+    F has the probabilities of the class that was observed, and ``classes`` those of all classes. ``maps`` has the
+    features of every softmax gate by its name, where gates are to be fitted.
     """
 
     inputs: Inputs
-    features: Mapping[str, Floats]
     F: Floats
     classes: ClassRows | None = None
+    maps: Mapping[str, GateFeatures] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.inputs.inside)
 
     def part(self, entries: Indices) -> "ListRows":
         """Some of the rows."""
-        features = {name: columns[entries] for name, columns in self.features.items()}
         classes = None if self.classes is None else self.classes.part(entries)
-        return ListRows(self.inputs[entries], features, self.F[entries], classes)
+        return ListRows(self.inputs[entries], self.F[entries], classes, self.maps)
+
+    @property
+    def looked(self) -> Floats:
+        """What a gate that looks at forecasts sees of them, (n, M)."""
+        return self.F if self.classes is None else self.classes.confidence
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureRows:
+    """The features (n, p) of a gate at n rows, which are computed where they are asked for."""
+
+    map: GateFeatures
+    rows: ListRows
 
     @classmethod
-    def join(cls, parts: Sequence[Self]) -> Self:
-        """Rows one after the other; where a part has fewer features of a gate, columns of zeros are added."""
-        features = {}
-        for name in parts[0].features:
-            blocks = [part.features[name] for part in parts]
-            width = max(block.shape[1] for block in blocks)
-            features[name] = np.concatenate([np.pad(b, ((0, 0), (0, width - b.shape[1]))) for b in blocks])
-        inputs = Inputs.join([part.inputs for part in parts])
-        known = [part.classes for part in parts if part.classes is not None]
-        classes = ClassRows.join(known) if known else None
-        return cls(inputs, features, np.concatenate([part.F for part in parts]), classes)
+    def of(cls, one: GateFeatures, rows: ListRows) -> Columns:
+        """The features, as an array if that is small."""
+        lazy = cls(one, rows)
+        return lazy[:] if lazy.shape[0] * lazy.shape[1] <= BLOCK_NUMBERS else lazy
 
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """(n, p)."""
+        return len(self.rows), self[:1].shape[1]
 
-def gate_features(maps: Mapping[str, GateFeatures], inputs: Inputs, F: Floats | None) -> dict[str, Floats]:
-    """The features (n, p) of every gate by its name, from the inputs of n rows and the forecasts F (n, M)."""
-    return {name: one.features(inputs, F) for name, one in maps.items()}
+    def __getitem__(self, rows: Any) -> Floats:
+        return self.map.features(self.rows.inputs[rows], self.rows.looked[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +217,11 @@ class FittedList:
         """The prediction of every candidate, (n, S)."""
         return np.concatenate([group.forecasts(rows) for group in self.groups], axis=1)
 
+    def looks(self, name: str) -> bool:
+        """Whether the softmax gate of this name, if there is one, looks at the experts' forecasts."""
+        maps = [group.maps for group in self.groups if isinstance(group, SoftmaxMembers)]
+        return any(own[name].needs_forecasts for own in maps if name in own)
+
     def _with_parts(self, shares: Floats) -> list[tuple[FittedMembers, Floats]]:
         """The groups that have a share, each with the shares of its candidates."""
         parts, start = [], 0
@@ -275,6 +297,47 @@ def _thinned(sample: RowSample, most: int) -> RowSample:
     return sample._replace(sample_weight=np.where(kept, given, 0.0))
 
 
+def sample_maps(task: ListTask, names: Iterable[str]) -> list[dict[str, GateFeatures]]:
+    """The feature maps of these gates for every sample: those of the rows, about the inputs that matter to a sample.
+
+    Which inputs matter is told by the responses of the sample's own rows (`relevant_inputs`).
+    """
+    maps, inputs = {name: task.rows.maps[name] for name in names}, task.rows.inputs
+    if all(isinstance(one, FixedFeatures) for one in maps.values()):
+        return [maps for _ in task.samples]
+    made: dict[tuple[str, bytes], GateFeatures] = {}
+    found = []
+    for sample in task.samples:
+        kept = np.flatnonzero(sample.sample_weight)
+        kept = kept[:: max(1, -(-len(kept) // MOST_ROWS))]
+        places = relevant_inputs(inputs.Z[kept], _pulls(task, sample, kept), KERNEL_INPUTS)
+        for name, one in maps.items():
+            if (name, places.tobytes()) not in made:
+                made[name, places.tobytes()] = one.about(places, inputs)
+        found.append({name: made[name, places.tobytes()] for name in maps})
+    return found
+
+
+def _pulls(task: ListTask, sample: RowSample, kept: Indices) -> Floats:
+    """The slopes of the loss in the scores of the experts at the sample's reference, (rows, M)."""
+    F, g = task.rows.F[kept], sample.reference
+    z = F @ g
+    slope = sample.sample_weight[kept] * task.loss.scaled(sample.scale).part(kept).slope(z)
+    return np.asarray(slope[:, None] * (g * (F - z[:, None])))
+
+
+def _shared_maps(maps: list[dict[str, GateFeatures]]) -> dict[tuple[int, ...], list[str]]:
+    """The names of gates by the samples that have the same map for them."""
+    groups: dict[tuple[int, ...], list[str]] = {}
+    for name in maps[0]:
+        same: dict[int, list[int]] = {}
+        for number, own in enumerate(maps):
+            same.setdefault(id(own[name]), []).append(number)
+        for numbers in same.values():
+            groups.setdefault(tuple(numbers), []).append(name)
+    return groups
+
+
 def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str, Floats]:
     """A linear correction with coefficients (1 + M,) as an intercept and a combination of the forecasts F (n, M)."""
     if not coefficients.any():
@@ -287,12 +350,13 @@ def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str
 class SoftmaxMembers(FieldsOnly):
     """Softmax gates, each with a path of spreads; some with a linear correction that is fitted with the gate.
 
-    ``paths`` holds the fitted gates by name and by whether they are corrected, one for each of the ``spreads`` of
-    that name.
+    ``maps`` has the features of every gate by its name. ``paths`` holds the fitted gates by name and by whether they
+    are corrected, one for each of the ``spreads`` of that name.
     """
 
     candidates: tuple[Candidate, ...]
     common: CommonFit
+    maps: Mapping[str, GateFeatures]
     paths: Mapping[tuple[str, bool], GatePath]
     spreads: Mapping[str, tuple[float, ...]]
 
@@ -306,29 +370,30 @@ class SoftmaxMembers(FieldsOnly):
         for c in candidates:
             if c.k is not None and c.k not in ks[c.name, False]:
                 ks[c.name, False].append(c.k)
-        linear = np.column_stack([np.ones(len(F)), F])
-        requests = [
-            PathRequest(
-                task.rows.features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE
-            )
-            for name, on in gates
-        ]
-        places = [
-            (
-                gates.index((c.name, c.corrected)),
-                spreads[c.name].index(c.spread),
-                c.k and 1 + ks[c.name, False].index(c.k),
-            )
-            for c in candidates
-        ]
-        coefficients = max(F.shape[1] * task.rows.features[name].shape[1] for name, _ in gates)
-        most = max(MOST_GATE_ROWS, ROWS_PER_COEFFICIENT * coefficients)
-        samples = [_thinned(sample, most) for sample in task.samples]
+        linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, spreads)
+        found: list[dict[tuple[str, bool], FittedPath]] = [{} for _ in task.samples]
+        for numbers, names in _shared_maps(maps).items():
+            features = {name: FeatureRows.of(maps[numbers[0]][name], task.rows) for name in names}
+            here = [gate for gate in gates if gate[0] in features]
+            requests = [
+                PathRequest(features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE)
+                for name, on in here
+            ]
+            widest = max(one.shape[1] for one in features.values())
+            most = max(MOST_GATE_ROWS, ROWS_PER_COEFFICIENT * F.shape[1] * widest)
+            samples = [_thinned(task.samples[j], most) for j in numbers]
+            for j, paths in zip(numbers, sample_paths(requests, F, task.loss, samples), strict=True):
+                found[j].update(zip(here, paths, strict=True))
         groups: FittedGroup = []
-        for common, found in zip(task.commons, sample_paths(requests, F, task.loss, samples), strict=True):
-            paths = dict(zip(gates, (one.path for one in found), strict=True))
-            columns = [found[gate].mixtures[place, k or 0] for gate, place, k in places]
-            groups.append((cls(candidates, common, paths, spreads), np.stack(columns, axis=1)))
+        for common, own, fits in zip(task.commons, maps, found, strict=True):
+            columns = [
+                fits[c.name, c.corrected].mixtures[
+                    spreads[c.name].index(c.spread), 1 + ks[c.name, False].index(c.k) if c.k else 0
+                ]
+                for c in candidates
+            ]
+            fitted = {gate: one.path for gate, one in fits.items()}
+            groups.append((cls(candidates, common, own, fitted, spreads), np.stack(columns, axis=1)))
         return groups
 
     def __getstate__(self) -> dict[str, Any]:
@@ -344,10 +409,11 @@ class SoftmaxMembers(FieldsOnly):
             part = shares[places]
             if not part.any():
                 continue
+            features = self.maps[name].features(rows.inputs, rows.looked)
             if n <= FEW_ROWS:
-                kernels.add_few_softmax(rows.features[name], thetas, ks, part, total)
+                kernels.add_few_softmax(features, thetas, ks, part, total)
                 continue
-            columns = np.column_stack([np.ones(n), rows.features[name]])
+            columns = np.column_stack([np.ones(n), features])
             for k in np.unique(ks[part > 0.0]).tolist():
                 used = np.flatnonzero((ks == k) & (part > 0.0))
                 kernels.add_linear_softmax(columns, thetas[used], k, part[used], total)
@@ -381,9 +447,10 @@ class SoftmaxMembers(FieldsOnly):
     def forecasts(self, rows: ListRows) -> Floats:
         out = np.empty((len(rows), len(self.candidates)))
         offset, linear = np.log(self.common.reference), self.common.linear_columns(rows.F)
-        sparse = np.empty(rows.F.shape)
+        sparse, looked = np.empty(rows.F.shape), rows.looked
+        features = {name: one.features(rows.inputs, looked) for name, one in self.maps.items()}
         for s, c in enumerate(self.candidates):
-            scores = offset + rows.features[c.name] @ self._theta(c).T
+            scores = offset + features[c.name] @ self._theta(c).T
             if c.k is None:
                 weights = softmax(scores, axis=1)
             else:

@@ -20,8 +20,8 @@ from gatewise.router.candidates import Candidate, candidate_list, promising
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
-from gatewise.router.learning import fresh_signals, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
-from gatewise.router.members import gate_features, ListRows
+from gatewise.router.learning import fresh_signal, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
+from gatewise.router.members import FeatureRows, ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
@@ -167,7 +167,7 @@ def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[
         ks = [k for k in ks if k is None or k < len(distinct)]
     pairs = {}
     for name, gate in gates.items():
-        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * seen.features[name].shape[1])
+        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * FeatureRows(seen.maps[name], seen).shape[1])
         spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
         pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
     trees: list[Candidate] = []
@@ -204,8 +204,8 @@ def _prepare(
     seen = inputs if len(known) == len(F) else inputs[known]
     gates = _softmax_gates(task, distinct)
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
-    rows = ListRows(inputs, gate_features(maps, inputs, looked), F, classes)
-    view = RowView(guard, maps, distinct, held_out.F.shape[1])
+    rows = ListRows(inputs, F, classes, maps)
+    view = RowView(guard, distinct, held_out.F.shape[1])
     rate = task.settings.rate or (FITTED_RATE if task.splits else GIVEN_RATE)
     return RouterSample(rows, held_out, loss, task.sample_weight, rate), view
 
@@ -299,9 +299,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
         samples.append(_prepare(task, replace(one, train=one.train[:-1]), target, known, distinct)[0])
     signal = np.zeros((n, 2))
     candidates = _candidates(task, samples[0].seen, distinct)
-    found = fresh_signals(samples, candidates, task.settings, task.seed)
-    for (_, judged), values in zip(rows, found, strict=True):
-        signal[judged] = values
+    for (_, judged), sample in zip(rows, samples, strict=True):
+        signal[judged] = fresh_signal(sample, candidates, task.settings, task.seed)
     return signal
 
 

@@ -1,7 +1,7 @@
 """Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -17,6 +17,7 @@ from gatewise.kernels.path.truncated_newton import JUDGED, LOSS
 from gatewise.kernels.simd.lanes import WIDTH
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
+from gatewise.solvers.fit_frame import COMPARED, FitFrame, rounded
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
 ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
@@ -43,6 +44,19 @@ class FittedPath(NamedTuple):
     mixtures: Floats
 
 
+class Columns(Protocol):
+    """A matrix (n, p) of which rows are asked for: an array, or one whose rows are computed when they are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        ...
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """The rows of a slice or of an array of numbers."""
+        ...
+
+
 class PathRequest(NamedTuple):
     """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
 
@@ -52,7 +66,7 @@ class PathRequest(NamedTuple):
     be missing in predictions; on a device it is ACCURACY whatever is asked.
     """
 
-    features: Floats
+    features: Columns
     spreads: Sequence[float] | Floats
     linear: Floats | None = None
     linear_spread: float | Sequence[float] = 1.0
@@ -93,7 +107,7 @@ def gate_paths(
     predicted to lower the objective, in nats, by at most n accuracy^2 / 2, and takes that step. At a minimum the
     mixtures are then within about ``accuracy`` noise standard deviations of the exact ones, in the root mean square.
     With many experts and a wide spread the fit may end at a flat saddle. Neither the units of the response nor the
-    order of the experts matter, beyond rounding.
+    order of the experts matter: fits see the rows in a frame of their own (`FitFrame`).
 
     >>> x = np.linspace(-1, 1, 200)
     >>> F = np.column_stack([np.ones(200), -np.ones(200)])
@@ -117,7 +131,8 @@ def sample_paths(
     """The paths of every request for every sample, (sample, request), spread over threads.
 
     ``n_threads`` is numba's number of threads unless given; it does not change a bit of the results. Rows are taken
-    in tiles of 64, and a tile without weight costs nothing: folds are cheap where their rows stand together. Within
+    in tiles of 64, and a tile without weight costs nothing: folds are cheap where their rows stand together. Features
+    are asked for where they are needed, so no array of all of them has to be there. Within
     `gatewise.backends.on_device` they are fitted there.
 
     >>> x = np.linspace(-1, 1, 200)
@@ -132,13 +147,12 @@ def sample_paths(
         if there is not None:
             return there
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
-        base = _packed(F, loss)
         axes = {id(request.features): principal_axes(request.features) for request in requests}
         costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
         order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
         threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), require="sharedmem", batch_size=1)
         found = threads(
-            delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], base, loss, samples) for j in order
+            delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], F, loss, samples) for j in order
         )
     place = np.argsort(order)
     return [[found[j][number] for j in place] for number in range(len(samples))]
@@ -162,45 +176,94 @@ def stack_weights(F: Floats, loss: Loss, sample_weights: Floats) -> Floats:
     return np.asarray(softmax([one.path.theta[0, :, 0] for (one,) in found], axis=1))
 
 
-def principal_axes(features: Floats) -> Floats:
+def principal_axes(features: Columns) -> Floats:
     """An orthogonal matrix (p, p): features times it are uncorrelated, which the preconditioner counts on."""
-    return np.asarray(np.linalg.eigh(features.T @ features)[1])
+    n, p = features.shape
+    gram, step = np.zeros((p, p)), max(1, BLOCK_NUMBERS // max(1, p))
+    for start in range(0, n, step):
+        block = features[start : start + step]
+        gram += block.T @ block
+    axes = np.linalg.eigh(gram)[1]
+    return np.asarray(axes * np.where((axes**3).sum(axis=0) < 0.0, -1.0, 1.0))  # one sign in any order of columns
 
 
 def _fit_samples(
-    request: PathRequest, axes: Floats, base: PackedRows, loss: Loss, samples: Sequence[RowSample]
+    request: PathRequest, axes: Floats, F: Floats, loss: Loss, samples: Sequence[RowSample]
 ) -> list[FittedPath]:
     """The path of one request for every sample."""
-    rows = _with_features(base, request, axes)
-    kind, ks = _kind(loss), np.array(request.ks, dtype=np.intp)
-    (L, M), p, n = (len(request.spreads), rows.n_experts), rows.n_features, len(request.features)
-    linear = rows.linear.reshape(rows.n_tiles, rows.n_linear, TILE)
+    return [_fit_sample(request, axes, F, loss, sample) for sample in samples]
+
+
+def _fit_sample(request: PathRequest, axes: Floats, F: Floats, loss: Loss, sample: RowSample) -> FittedPath:
+    """The path of one request for one sample: only the tiles of rows that have weight are packed."""
+    kind, kept = _kind(loss), weighted_tiles(sample.sample_weight)
+    frame = fit_frame(request, F, loss, sample, kept)
+    own, weight = frame.loss(loss, kept), sample.sample_weight[kept]
+    linear = frame.parts(linear_part(request, sample, kept))
+    rows = _packed(RotatedColumns(request.features, axes, kept, fitted=True), frame.forecasts(F[kept]), linear)
+    rows.weight[: len(kept)] = weight
+    if isinstance(own, ResidualLoss):
+        rows.target[: len(kept)] = own.y
+    L, total = len(request.spreads), float(weight.sum())
     ascending = np.argsort(request.spreads, kind="stable")
-    given_linear, both = linear.copy(), np.broadcast_arrays(request.spreads, request.linear_spread)
+    both = np.broadcast_arrays(request.spreads, request.linear_spread)
     penalties = both[0][ascending] ** -2.0, both[1][ascending] ** -2.0
     work = make_work(rows)
-    found = []
-    for sample in samples:
-        given, total = sample.sample_weight, float(sample.sample_weight.sum())
-        if rows.n_linear:
-            linear[:] = (given_linear - np.reshape(sample.center, (-1, 1))) * np.reshape(sample.unit, (-1, 1))
-        weight = np.pad(given / sample.scale**2 if kind == QUADRATIC else given, (0, rows.weight.size - n))
-        active = np.asarray(weight.reshape(-1, TILE).any(axis=1))
-        here, path = rows._replace(weight=weight, active=active), np.zeros((L, work.state.x.size))
-        offset, edge = np.log(sample.reference), (0.5 * request.accuracy**2 * total, FIRST_RADIUS * np.sqrt(total))
-        for vector in work.state:
-            vector[:] = 0.0
-        while not follow(here, offset, kind, *penalties, *edge, work, path):
-            _judge(loss, sample, work)
-        wanted = np.zeros(rows.n_tiles, dtype=np.bool_)
-        wanted[sample.asked // TILE] = True
-        out = np.zeros((L, 1 + len(ks), len(weight)))
-        mixtures(here._replace(active=wanted), offset, path, ks, work.point, out)
-        order = np.argsort(ascending)
-        theta = path[order, : M * rows.width].reshape(L, M, rows.width)[:, :, :p] @ axes.T
-        gates = GatePath(theta, path[order, M * rows.width :])
-        found.append(FittedPath(gates, out[order][:, :, sample.asked]))
-    return found
+    path, offset = np.zeros((L, work.state.x.size)), frame.offset(sample.reference)
+    edge = 0.5 * request.accuracy**2 * total, FIRST_RADIUS * np.sqrt(total)
+    while not follow(rows, offset, kind, *penalties, *edge, work, path):
+        _judge(own, weight, work)
+    path = path[np.argsort(ascending)]
+    size, p = rows.n_experts * rows.width, rows.n_features
+    turned, b = frame.given_order(path[:, :size].reshape(L, rows.n_experts, rows.width)[:, :, :p], path[:, size:])
+    mixed = _asked_mixtures(request, axes, F, sample, turned, b)
+    return FittedPath(GatePath(turned @ axes.T, b), mixed)
+
+
+def fit_frame(request: PathRequest, F: Floats, loss: Loss, sample: RowSample, kept: Indices) -> FitFrame:
+    """How the rows ``kept`` are seen in the fit."""
+    first = kept[:COMPARED]
+    return FitFrame.of(F[first], linear_part(request, sample, first), loss, sample.scale, sample.sample_weight)
+
+
+def linear_part(request: PathRequest, sample: RowSample, rows: Indices) -> Floats:
+    """The columns of the linear part at some rows, as the sample takes them: (rows, q)."""
+    if request.linear is None:
+        return np.empty((len(rows), 0))
+    return np.asarray((request.linear[rows] - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1)))
+
+
+def weighted_tiles(weight: Floats) -> Indices:
+    """The rows of the tiles in which some weight (n,) is not zero; those of the first tile if there is none.
+
+    >>> weighted_tiles(np.eye(130)[128])
+    array([128, 129])
+    """
+    starts = np.arange(0, len(weight), TILE)
+    kept = np.add.reduceat(weight != 0.0, starts, dtype=np.intp) > 0
+    rows = (starts[kept if kept.any() else slice(1)][:, None] + np.arange(TILE)).ravel()
+    return np.asarray(rows[rows < len(weight)])
+
+
+def _asked_mixtures(
+    request: PathRequest, axes: Floats, F: Floats, sample: RowSample, turned: Floats, b: Floats
+) -> Floats:
+    """The mixtures at the rows that are asked for, (L, 1 + K, rows), block by block.
+
+    ``turned`` (L, M, p) are the parameters of the features times the axes, b (L, q) those of the linear part.
+    """
+    ks, asked, offset = np.array(request.ks, dtype=np.intp), sample.asked, np.log(sample.reference)
+    (L, M, p), width = turned.shape, -(-turned.shape[2] // WIDTH) * WIDTH
+    path = np.concatenate([np.pad(turned, ((0, 0), (0, 0), (0, width - p))).reshape(L, M * width), b], axis=1)
+    out = np.zeros((L, 1 + len(ks), len(asked)))
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * (1 + width + 3 * M)))
+    for start in range(0, len(asked), step):
+        part = asked[start : start + step]
+        rows = _packed(RotatedColumns(request.features, axes, part), F[part], linear_part(request, sample, part))
+        mixed = np.zeros((L, 1 + len(ks), rows.n_tiles * TILE))
+        mixtures(rows, offset, path, ks, make_work(rows).point, mixed)
+        out[:, :, start : start + len(part)] = mixed[:, :, : len(part)]
+    return out
 
 
 def _kind(loss: Loss) -> int:
@@ -210,43 +273,41 @@ def _kind(loss: Loss) -> int:
     return LOGARITHM if isinstance(loss, LogLoss) else LINEAR if isinstance(loss, ScoreLoss) else FOREIGN
 
 
-def _packed(F: Floats, loss: Loss) -> PackedRows:
-    """The rows in the layout of the kernel, without features and weights."""
-    n, n_tiles = len(F), -(-len(F) // TILE)
-    none, filled = np.zeros(0), n_tiles * TILE
-    target = loss.y if isinstance(loss, ResidualLoss) else np.zeros(n)
+class RotatedColumns(NamedTuple):
+    """Features times axes (p, p) at some rows; rounded where a gate is ``fitted``."""
+
+    features: Columns
+    axes: Floats
+    rows: Indices
+    fitted: bool = False
+
+    def part(self, start: int, stop: int) -> Floats:
+        """Those of the rows start..stop."""
+        found = self.features[self.rows[start:stop]] @ self.axes
+        return rounded(found) if self.fitted else found
+
+
+def _packed(columns: RotatedColumns, F: Floats, linear: Floats) -> PackedRows:
+    """Rows in the layout of the kernel, without weights and target; the features are packed block by block."""
+    (n, n_experts), p, n_tiles = F.shape, len(columns.axes), -(-len(F) // TILE)
+    width = -(-p // WIDTH) * WIDTH
+    by_tile, lines = np.zeros((n_tiles, p, TILE)), np.zeros((n_tiles * TILE, width))
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
+    for start in range(0, n if p else 0, step):
+        stop = min(start + step, n)
+        lines[start:stop, :p] = columns.part(start, stop)
+        first, last = start // TILE, -(-stop // TILE)
+        by_tile[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
     return PackedRows(
-        columns=none,
-        lines=none,
+        columns=by_tile.ravel(),
+        lines=lines.ravel(),
         experts=_tiles(F, 1.0),
-        linear=none,
-        weight=np.zeros(filled),
-        target=np.pad(target, (0, filled - n)),
+        linear=_tiles(linear, 0.0),
+        weight=np.zeros(n_tiles * TILE),
+        target=np.zeros(n_tiles * TILE),
         active=np.ones(n_tiles, dtype=np.bool_),
         n_tiles=n_tiles,
-        n_experts=F.shape[1],
-        n_features=0,
-        width=0,
-        n_linear=0,
-    )
-
-
-def _with_features(rows: PackedRows, request: PathRequest, axes: Floats) -> PackedRows:
-    """The rows with the features and the linear part of a request; the features are packed block by block."""
-    n, p = request.features.shape
-    width = -(-p // WIDTH) * WIDTH
-    linear = np.empty((n, 0)) if request.linear is None else request.linear
-    columns, lines = np.zeros((rows.n_tiles, p, TILE)), np.zeros((rows.n_tiles * TILE, width))
-    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
-    for start in range(0, n, step):
-        stop = min(start + step, n)
-        lines[start:stop, :p] = request.features[start:stop] @ axes
-        first, last = start // TILE, -(-stop // TILE)
-        columns[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
-    return rows._replace(
-        columns=columns.ravel(),
-        lines=lines.ravel(),
-        linear=_tiles(linear, 0.0),
+        n_experts=n_experts,
         n_features=p,
         width=width,
         n_linear=linear.shape[1],
@@ -261,10 +322,10 @@ def _tiles(columns: Floats, filling: float) -> Floats:
     return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
 
 
-def _judge(loss: Loss, sample: RowSample, work: PathWork) -> None:
+def _judge(loss: Loss, weight: Floats, work: PathWork) -> None:
     """Value, slope and curvature of a loss that is not compiled, at the mixture of the work's point."""
-    weight, point, numbers = sample.sample_weight, work.point, work.state.numbers
-    found = foreign_derivatives(loss.scaled(sample.scale), point.mixture[: len(weight)], weight)
+    point, numbers = work.point, work.state.numbers
+    found = foreign_derivatives(loss, point.mixture[: len(weight)], weight)
     numbers[LOSS], point.slope[: len(weight)], point.curvature[: len(weight)] = found
     numbers[JUDGED] = 1.0
 
