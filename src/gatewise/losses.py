@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gatewise.arrays import Floats, TINY
+from gatewise.arrays import BLOCK_NUMBERS, Floats, TINY
 from gatewise.stats import clip_scale, mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
@@ -260,7 +260,11 @@ class ResidualLoss:
         >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
         """
-        squares = mean_square(self._residual(z), sample_weight)
+        columns = np.atleast_2d(z.T).T
+        step = max(1, BLOCK_NUMBERS // max(1, len(columns)))
+        parts = (columns[:, j : j + step] for j in range(0, columns.shape[1], step))
+        squares = np.concatenate([mean_square(self._residual(part), sample_weight) for part in parts])
+        squares = squares.reshape(z.shape[1:])
         low = max(LEAST_VARIANCE * float(squares.max()), TINY)
         return replace(self, variance=clip_scale(squares, low, np.inf))
 

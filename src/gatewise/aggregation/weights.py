@@ -153,8 +153,9 @@ def time_average(
     orders: Iterable[Indices],
     skipped: int = 0,
     forecasts: Floats | None = None,
+    power: float = 1.0,
 ) -> TimeAverage:
-    """AFTER over the rows of log_density (n, S) in each of some orders of them, averaged.
+    """AFTER over the rows of ``power`` times log_density (n, S) in each of some orders of them, averaged.
 
     ``weights`` are the weights that predict a row, averaged over orders and over the rows of each but its first
     ``skipped``; ``predictions`` the forecasts (n, S) of each row with the weights that predict it, averaged over
@@ -164,16 +165,18 @@ def time_average(
     >>> time_average(np.zeros(2), density, [np.array([1, 0])], forecasts=np.array([[1.0, 0.0], [1.0, 0.0]]))
     TimeAverage(weights=array([0.58333333, 0.41666667]), predictions=array([0.66666667, 0.5       ]))
     """
-    start, wide = init(log_prior).log_weights, _wide_rows(log_density)
+    start, wide = init(log_prior).log_weights, _wide_rows(log_density, WIDE / power)
     possible = bool(np.isfinite(log_density).all())
-    if possible:  # then the candidates that have weight are the same in every order
-        counted, top = _counted(start, log_density)
-        log_density = counted - top[:, None]
+    # Where all is possible the candidates that have weight are the same in every order, and so is the largest entry.
+    top = _counted(start, log_density)[1] if possible else np.zeros(0)
+    given = TemperedRows(log_density, top, power, wide)
     jump = skipped if possible and forecasts is None and not wide.any() else 0
     weights, predictions, n_orders = np.zeros(start.size), np.zeros(0 if forecasts is None else len(forecasts)), 0
     for order in orders:
-        done, first = jump, start + log_density[order[:jump]].sum(axis=0) if jump else start
-        for rows, predicting in _predicting(first - first.max(), log_density, wide, possible, order[jump:]):
+        done, first = jump, start
+        for begin, end in _blocks(wide[order[:jump]], start.size) if jump else ():
+            first = first + given.block(order[begin:end]).sum(axis=0)
+        for rows, predicting in _predicting(first - first.max(), given, order[jump:]):
             weights += predicting[max(skipped - done, 0) :].sum(axis=0)
             done += len(rows)
             if forecasts is not None:
@@ -206,28 +209,42 @@ def information(log_density: Floats, log_prior: Floats) -> float:
     return float(np.clip(2.0 * gap / spread, LEAST_INFORMATION, 1.0)) if spread > 0.0 else 1.0
 
 
-def _predicting(
-    log_weights: Floats, log_density: Floats, wide: Booleans, possible: bool, order: Indices
-) -> Iterator[tuple[Indices, Floats]]:
-    """The rows of an order in blocks, each with the weights (rows, S) that predict them.
+class TemperedRows(NamedTuple):
+    """Log densities (n, S) to be multiplied by a power; ``wide`` (n,) are the rows that end a block.
 
-    ``possible`` says that no density is 0 or not a number, and that the largest of every row is taken off already.
+    ``top`` (n,) are the largest entries, which are taken off; it is empty where a density is 0 or not a number.
     """
-    for start, stop in _blocks(wide[order], log_weights.size):
+
+    log_density: Floats
+    top: Floats
+    power: float
+    wide: Booleans
+
+    def block(self, rows: Indices) -> Floats:
+        """Some of the rows."""
+        block = self.log_density[rows]
+        if self.top.size:
+            block -= self.top[rows][:, None]
+        return np.asarray(self.power * block)
+
+
+def _predicting(log_weights: Floats, given: TemperedRows, order: Indices) -> Iterator[tuple[Indices, Floats]]:
+    """The rows of an order in blocks, each with the weights (rows, S) that predict them."""
+    for start, stop in _blocks(given.wide[order], log_weights.size):
         rows = order[start:stop]
-        block = log_density[rows]
-        cumulated = cumulate(log_weights, block) if possible else _cumulated_block(log_weights, block)[0]
+        block = given.block(rows)
+        cumulated = cumulate(log_weights, block) if given.top.size else _cumulated_block(log_weights, block)[0]
         yield rows, np.asarray(softmax(cumulated[:-1], axis=1))
         log_weights = cumulated[-1] - cumulated[-1].max()  # near zero again; the softmax normalises
 
 
-def _wide_rows(rows: Floats) -> Booleans:
-    """The rows of (T, S) in which finite log densities differ by more than WIDE, (T,)."""
+def _wide_rows(rows: Floats, most_apart: float = WIDE) -> Booleans:
+    """The rows of (T, S) in which finite log densities differ by more than that, (T,)."""
     if rows.size and np.isfinite(rows).all():
-        return np.asarray(rows.max(axis=1) - rows.min(axis=1) > WIDE)
+        return np.asarray(rows.max(axis=1) - rows.min(axis=1) > most_apart)
     finite = np.isfinite(rows)
     most = rows.max(axis=1, where=finite, initial=-np.inf)
-    return np.asarray(most - rows.min(axis=1, where=finite, initial=np.inf) > WIDE)
+    return np.asarray(most - rows.min(axis=1, where=finite, initial=np.inf) > most_apart)
 
 
 def _blocks(wide: Booleans, S: int) -> Iterator[tuple[int, int]]:

@@ -155,7 +155,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             ),
             shared=Pool([]),
             splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
-            inputs=inputs.transform(X),
+            inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,

@@ -279,7 +279,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             routed=Pool(experts, params, self.n_jobs, seed=seed, missing=True),
             shared=Pool(shared, params, self.n_jobs, seed=seed),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
-            inputs=inputs.transform(X),
+            inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
-from gatewise.arrays import Floats, Indices, TINY
+from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices, TINY
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.progress import RUNNING
@@ -35,6 +35,7 @@ MOST_LISTS, FEWEST_LISTS = 10, 2  # how often the list is fitted on splits, at m
 MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
 NONE_YET = np.empty(0)  # predictions of rows that are added later
+WEIGHED = 2**14  # rows whose weights are computed at a time
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
@@ -112,10 +113,9 @@ def gating_signal(loss: Loss, gated: Floats, plain: Floats) -> Floats:
     return np.stack([-loss.slope(one) * (gated - one) for one in plain.T], axis=1)
 
 
-def _best_plain(errors: Floats, weight: Floats, log_prior: Floats) -> Floats:
-    """All of the share (S,) for the candidate of the prior with the least mean error; errors (n, S), weight (n,)."""
-    mean = np.where(np.isfinite(log_prior), weight @ errors, np.inf)
-    return np.asarray(np.eye(len(mean))[mean.argmin()])
+def _best_plain(errors: Floats, log_prior: Floats) -> Floats:
+    """All of the share (S,) for the candidate of the prior with the least of the errors (S,)."""
+    return np.asarray(np.eye(len(errors))[np.where(np.isfinite(log_prior), errors, np.inf).argmin()])
 
 
 def learn(
@@ -141,7 +141,8 @@ def learn(
         now.stage("weights of the list")
     used = np.concatenate([out for _, out in splits])
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
-    forecasts = np.concatenate([found for _, found in lists])
+    forecasts, fitted = np.concatenate([found for _, found in lists]), [one for one, _ in lists]
+    del lists  # a second array of all forecasts
     rows, used_loss, used_rows = data.rows[used], loss, seen
     if not np.array_equal(used, np.arange(len(F))):
         used_loss, used_rows = loss.part(used), seen.part(used)
@@ -150,14 +151,13 @@ def learn(
     parts = _earlier(fold) if data.in_time else _others(rows, fold)
     learned = [mix(whole, priors, kept) for _, kept in parts]
     (mixing,) = mix(whole, priors[:1])
-    errors, entry_weight = used_loss.error(forecasts), weight[used]
     shares, gated, plain = (
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in range(3)
     )
-    best = [(out, _best_plain(errors[kept], entry_weight[kept], priors[2])) for out, kept in parts]
-    entries, fitted = used_rows, [one for one, _ in lists]
-    weights = _held_out_weights(shares, fitted, fold, entries)
-    classes = {} if entries.classes is None else _held_out_classes(shares, fitted, fold, entries, weights)
+    errors = whole.error_sums([np.arange(len(used)), *(kept for _, kept in parts)])
+    best = [(out, _best_plain(one, priors[2])) for (out, _), one in zip(parts, errors[1:], strict=True)]
+    weights = _held_out_weights(shares, fitted, fold, used_rows)
+    classes = {} if seen.classes is None else _held_out_classes(shares, fitted, fold, used_rows, weights)
     return RouterFit(
         final=final,
         mixing=mixing,
@@ -172,7 +172,7 @@ def learn(
             used_loss, _by_part(forecasts, gated), np.stack([_by_part(forecasts, one) for one in (plain, best)], 1)
         ),
         compared=compared,
-        errors=np.average(errors, axis=0, weights=entry_weight if entry_weight.any() else None),
+        errors=errors[0] / (whole.sample_weight.sum() or 1.0),
         **classes,
     )
 
@@ -192,7 +192,7 @@ def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settin
     orders = _orders(None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, loss.part(used), weight[used], sample.rate, orders)
     gated, plain = mix(whole, priors)
-    best = _best_plain(whole.loss.error(forecasts), whole.sample_weight, priors[1])
+    best = _best_plain(whole.error_sums([np.arange(len(used))])[0], priors[1])
     answers = judged @ np.stack([plain.shares, best], axis=1)
     return gating_signal(loss.part(fresh), judged @ gated.shares, answers)
 
@@ -255,6 +255,31 @@ class ListForecasts:
     rate: float
     orders: list[Indices]
 
+    def error_sums(self, parts: list[Indices]) -> Floats:
+        """The weighted sums of every candidate's errors over each of the parts, (P, S), block by block."""
+        total, counted = np.zeros((len(parts), self.forecasts.shape[1])), np.zeros((len(parts), len(self.forecasts)))
+        for one, part in zip(counted, parts, strict=True):
+            one[part] = self.sample_weight[part]
+        for rows in row_blocks(self.forecasts):
+            total += counted[:, rows] @ self.loss.part(rows).error(self.forecasts[rows])
+        return total
+
+    def log_densities(self, kept: Indices) -> tuple[Floats, Floats]:
+        """The weighted log densities (rows, S) of the entries kept, with scales (S,) that are calibrated on them."""
+        counted = np.zeros(len(self.forecasts))
+        counted[kept] = self.sample_weight[kept]
+        loss, out = self.loss.calibrated(self.forecasts, counted), np.empty((len(kept), self.forecasts.shape[1]))
+        for rows in row_blocks(out):
+            some = kept[rows]
+            out[rows] = counted[some, None] * loss.part(some).log_density(self.forecasts[some])
+        return out, np.broadcast_to(loss.scale, out.shape[1])
+
+
+def row_blocks(array: Floats) -> Iterator[slice]:
+    """The rows of an array (n, S) in blocks of BLOCK_NUMBERS numbers at most."""
+    step = max(1, BLOCK_NUMBERS // max(1, array.shape[1]))
+    return (slice(start, start + step) for start in range(0, len(array), step))
+
 
 def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -> list[Mixing]:
     """Aggregate forecasts of S candidates in every one of the orders (`alg:scale_online`), for several priors (R, S).
@@ -271,24 +296,24 @@ def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -
     >>> found.shares.round(2)
     array([1., 0.])
     """
-    forecasts, loss, weight, orders = given.forecasts, given.loss, given.sample_weight, given.orders
-    if kept is not None:
-        place = np.full(len(forecasts), -1)
-        place[kept] = np.arange(len(kept))
-        orders = [place[order][place[order] >= 0] for order in orders]
-        forecasts, loss, weight = forecasts[kept], loss.part(kept), weight[kept]
-    if not weight.any():
-        nothing = np.ones(forecasts.shape[1])
-        return [Mixing(softmax(prior), NONE_YET, nothing) for prior in log_priors]
-    loss = loss.calibrated(forecasts, weight)
-    log_density = weight[:, None] * loss.log_density(forecasts)
-    scale = np.broadcast_to(loss.scale, forecasts.shape[1])
+    n, S = given.forecasts.shape
+    orders, kept = (given.orders, np.arange(n)) if kept is None else (_within(given.orders, kept, n), kept)
+    if not given.sample_weight[kept].any():
+        return [Mixing(softmax(prior), NONE_YET, np.ones(S)) for prior in log_priors]
+    log_density, scale = given.log_densities(kept)
     found = []
     for prior in log_priors:
-        tempered = (given.rate * information(log_density, prior)) * log_density
-        averages = time_average(prior, tempered, orders, skipped=len(forecasts) // 2)
+        power = given.rate * information(log_density, prior)
+        averages = time_average(prior, log_density, orders, skipped=len(kept) // 2, power=power)
         found.append(Mixing(averages.weights, NONE_YET, scale))
     return found
+
+
+def _within(orders: list[Indices], kept: Indices, n: int) -> list[Indices]:
+    """Orders of n rows as orders of those that are kept."""
+    place = np.full(n, -1)
+    place[kept] = np.arange(len(kept))
+    return [place[order][place[order] >= 0] for order in orders]
 
 
 def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: Loss, weight: Floats) -> Mixing:
@@ -329,7 +354,9 @@ def _held_out_weights(
     for entries, share in shares:
         for number in np.unique(fold[entries]):
             here = entries[fold[entries] == number]
-            weights[here] = lists[number].mean_weights(share, seen.part(here))
+            for rows in range(0, len(here), WEIGHED):
+                some = here[rows : rows + WEIGHED]
+                weights[some] = lists[number].mean_weights(share, seen.part(some))
     return weights
 
 
