@@ -6,7 +6,7 @@ import pytest
 from gatewise.gates import KernelGate, LinearGate
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import ResidualLoss
-from gatewise.router.members import FeatureRows, ListRows, ListTask, sample_maps
+from gatewise.router.members import feature_columns, FeatureRows, ListRows, ListTask, sample_maps
 
 n, half = 2000, 1000
 
@@ -55,7 +55,7 @@ def test_where_nothing_is_clear_and_where_the_gate_has_a_mesh_the_map_is_that_of
 def test_features_that_are_computed_when_asked_for_are_the_features(inputs):
     given, _ = maps_of(inputs, inputs.Z[:, 0], np.ones((1, n)))
     rows = ListRows(inputs, np.zeros((n, 2)))
-    lazy, whole = FeatureRows(given["kernel"], rows), FeatureRows.of(given["kernel"], rows)
+    lazy, whole = FeatureRows(given["kernel"], rows), feature_columns(given, rows)["kernel"]
     assert lazy.shape == whole.shape
     some = np.array([5, 3, 1999])
     np.testing.assert_allclose(lazy[some], whole[some], rtol=1e-12)

@@ -1,5 +1,6 @@
 """Which coordinates tell where the experts differ: a screening of all pairs of them."""
 
+from collections.abc import Iterable
 from math import sqrt
 
 import numpy as np
@@ -12,20 +13,26 @@ MOST_PULLS = 3  # principal directions of the pulls
 CLEAR = 4.0  # standard deviations by which a coordinate must add to another one, of all that it may be paired with
 
 
-def relevant_inputs(Z: Floats, pulls: Floats, most: int) -> Indices:
-    """At most so many columns of Z (n, r), in order, on which the pulls (n, M) depend most; none if that is unclear.
+def relevant_inputs(Z: Floats, pulls: Iterable[tuple[Indices, Floats]], most: int) -> list[Indices]:
+    """For every sample at most so many columns of Z (n, r), in order, on which its pulls depend; none if unclear.
 
-    The pull on an expert's score is the slope of the loss there: a gate is worth what its inputs explain of the
-    pulls. Columns are cut into bins of equal mass. A column counts with what it adds, in the cells of a pair, to what
-    the other column explains alone, so that a checkerboard, on which no column tells anything by itself, is seen.
+    A sample is some rows and the pulls (rows, M) there. The pull on an expert's score is the slope of the loss in it:
+    a gate is worth what its inputs explain of the pulls. Columns are cut into bins of equal mass. A column counts with
+    what it adds, in the cells of a pair, to what the other column explains alone, so that a checkerboard, on which no
+    column tells anything by itself, is seen.
 
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.uniform(-1, 1, (1000, 6))
     >>> pulls = np.sign(Z[:, [4]] * Z[:, [1]]) + rng.normal(size=(1000, 1))
-    >>> relevant_inputs(Z, pulls, 5)
-    array([1, 4])
+    >>> relevant_inputs(Z, [(np.arange(1000), pulls)], 5)
+    [array([1, 4])]
     """
-    step = -(-len(Z) // MOST_ROWS)
+    return [_relevant(Z[rows], some, most) for rows, some in pulls]
+
+
+def _relevant(Z: Floats, pulls: Floats, most: int) -> Indices:
+    """The columns of Z (n, r) on which the pulls (n, M) depend."""
+    step = max(1, -(-len(Z) // MOST_ROWS))
     Z, pulls = Z[::step], _principal(pulls[::step])
     n, r = Z.shape
     bins = min(MOST_BINS, int(sqrt(n / ROWS_PER_CELL)))

@@ -22,7 +22,7 @@ from gatewise.kernels.path.preconditioner import LEAST_ROWS, ROWS_PER_COLUMN
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.nn.devices import as_device, numbers_of
-from gatewise.solvers.softmax_path import (
+from gatewise.solvers.sample_fit import (
     ACCURACY,
     FIRST_RADIUS,
     fit_frame,
@@ -31,11 +31,11 @@ from gatewise.solvers.softmax_path import (
     GatePath,
     linear_part,
     PathRequest,
-    principal_axes,
     RotatedColumns,
     RowSample,
     weighted_tiles,
 )
+from gatewise.solvers.softmax_path import principal_axes
 
 
 class GateRows(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import BLOCK_NUMBERS, FieldsOnly, Floats, Indices
+from gatewise.arrays import FieldsOnly, Floats, Indices
 from gatewise.gates.feature_maps import FixedFeatures, GateFeatures, KERNEL_INPUTS
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.relevant_inputs import MOST_ROWS, relevant_inputs
@@ -22,16 +22,9 @@ from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, CONVEX, GREEDY
 from gatewise.router.class_rows import ClassRows
+from gatewise.solvers.sample_fit import Columns, FittedPath, GatePath, PathRequest, RowSample
 from gatewise.solvers.simplex_least_squares import greedy_stacks
-from gatewise.solvers.softmax_path import (
-    Columns,
-    FittedPath,
-    GatePath,
-    PathRequest,
-    RowSample,
-    sample_paths,
-    stack_weights,
-)
+from gatewise.solvers.softmax_path import sample_paths, stack_weights
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
@@ -39,6 +32,7 @@ GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients b
 # What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
 # sqrt(C / n) such units, many times as much.
 FINE = 1e-3
+WHOLE = 4096  # rows up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
     20_000,
@@ -81,12 +75,6 @@ class FeatureRows:
     map: GateFeatures
     rows: ListRows
 
-    @classmethod
-    def of(cls, one: GateFeatures, rows: ListRows) -> Columns:
-        """The features, as an array if that is small."""
-        lazy = cls(one, rows)
-        return lazy[:] if lazy.shape[0] * lazy.shape[1] <= BLOCK_NUMBERS else lazy
-
     @cached_property
     def shape(self) -> tuple[int, int]:
         """(n, p)."""
@@ -94,6 +82,14 @@ class FeatureRows:
 
     def __getitem__(self, rows: Any) -> Floats:
         return self.map.features(self.rows.inputs[rows], self.rows.looked[rows])
+
+
+def feature_columns(maps: Mapping[str, GateFeatures], rows: ListRows) -> dict[str, Columns]:
+    """The features (n, p) of gates by their names; of many rows they are computed where they are asked for."""
+    if len(rows) > WHOLE:
+        return {name: FeatureRows(one, rows) for name, one in maps.items()}
+    looked = rows.looked
+    return {name: one.features(rows.inputs, looked) for name, one in maps.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,23 +303,27 @@ def sample_maps(task: ListTask, names: Iterable[str]) -> list[dict[str, GateFeat
         return [maps for _ in task.samples]
     made: dict[tuple[str, bytes], GateFeatures] = {}
     found = []
-    for sample in task.samples:
-        kept = np.flatnonzero(sample.sample_weight)
-        kept = kept[:: max(1, -(-len(kept) // MOST_ROWS))]
-        places = relevant_inputs(inputs.Z[kept], _pulls(task, sample, kept), KERNEL_INPUTS)
-        for name, one in maps.items():
-            if (name, places.tobytes()) not in made:
-                made[name, places.tobytes()] = one.about(places, inputs)
-        found.append({name: made[name, places.tobytes()] for name in maps})
+    for places in relevant_inputs(inputs.Z, _pulls(task), KERNEL_INPUTS):
+        keys = [(name, places.tobytes()) for name in maps]
+        made |= {key: maps[key[0]].about(places, inputs) for key in keys if key not in made}
+        found.append({key[0]: made[key] for key in keys})
     return found
 
 
-def _pulls(task: ListTask, sample: RowSample, kept: Indices) -> Floats:
-    """The slopes of the loss in the scores of the experts at the sample's reference, (rows, M)."""
-    F, g = task.rows.F[kept], sample.reference
-    z = F @ g
-    slope = sample.sample_weight[kept] * task.loss.scaled(sample.scale).part(kept).slope(z)
-    return np.asarray(slope[:, None] * (g * (F - z[:, None])))
+def _pulls(task: ListTask) -> list[tuple[Indices, Floats]]:
+    """Some rows of every sample, and the slopes of the loss there in the experts' scores at its reference, (rows, M)."""
+    apart = -(-len(task.rows) // (2 * MOST_ROWS))
+    some, samples = np.arange(0, len(task.rows), apart), task.samples
+    F, references = task.rows.F[some], np.stack([sample.reference for sample in samples])
+    z = F @ references.T
+    slopes = task.loss.part(some).scaled(np.array([sample.scale for sample in samples])).slope(z)
+    found = []
+    for j, sample in enumerate(samples):
+        weight = sample.sample_weight[some]
+        kept = np.flatnonzero(weight)
+        pulls = (weight * slopes[:, j])[kept, None] * (references[j] * (F[kept] - z[kept, j][:, None]))
+        found.append((some[kept], pulls))
+    return found
 
 
 def _shared_maps(maps: list[dict[str, GateFeatures]]) -> dict[tuple[int, ...], list[str]]:
@@ -373,7 +373,7 @@ class SoftmaxMembers(FieldsOnly):
         linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, spreads)
         found: list[dict[tuple[str, bool], FittedPath]] = [{} for _ in task.samples]
         for numbers, names in _shared_maps(maps).items():
-            features = {name: FeatureRows.of(maps[numbers[0]][name], task.rows) for name in names}
+            features = feature_columns({name: maps[numbers[0]][name] for name in names}, task.rows)
             here = [gate for gate in gates if gate[0] in features]
             requests = [
                 PathRequest(features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE)
@@ -405,18 +405,18 @@ class SoftmaxMembers(FieldsOnly):
 
     def add_weights(self, shares: Floats, rows: ListRows, total: Floats) -> None:
         n = len(rows)
-        for name, (places, ks, thetas) in self._stacked.items():
+        used = {name: one for name, one in self._stacked.items() if shares[one[0]].any()}
+        looked = rows.looked
+        features = {name: self.maps[name].features(rows.inputs, looked) for name in used}
+        for name, (places, ks, thetas) in used.items():
             part = shares[places]
-            if not part.any():
-                continue
-            features = self.maps[name].features(rows.inputs, rows.looked)
             if n <= FEW_ROWS:
-                kernels.add_few_softmax(features, thetas, ks, part, total)
+                kernels.add_few_softmax(features[name], thetas, ks, part, total)
                 continue
-            columns = np.column_stack([np.ones(n), features])
+            columns = np.column_stack([np.ones(n), features[name]])
             for k in np.unique(ks[part > 0.0]).tolist():
-                used = np.flatnonzero((ks == k) & (part > 0.0))
-                kernels.add_linear_softmax(columns, thetas[used], k, part[used], total)
+                chosen = np.flatnonzero((ks == k) & (part > 0.0))
+                kernels.add_linear_softmax(columns, thetas[chosen], k, part[chosen], total)
 
     def shared_parts(self, shares: Floats, rows: ListRows) -> dict[str, Floats]:
         return linear_parts(self.common, shares @ self._corrections, rows.F)

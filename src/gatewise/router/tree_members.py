@@ -13,7 +13,8 @@ from gatewise.gates.feature_maps import faded
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
-from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
+from gatewise.solvers.sample_fit import PathRequest, RowSample
+from gatewise.solvers.softmax_path import sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 GATE_BAGS = 2  # boosted gates whose scores are averaged, where rows are so many that a tree is grown on some of them

@@ -1,7 +1,6 @@
 """Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
 
 import numba
 import numpy as np
@@ -9,85 +8,13 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Floats
 from gatewise.backends import DEVICE, device_paths
-from gatewise.kernels.path.gate_path import follow, make_work, mixtures, PathWork
-from gatewise.kernels.path.packed_rows import FOREIGN, LINEAR, LOGARITHM, PackedRows, QUADRATIC
-from gatewise.kernels.path.truncated_newton import JUDGED, LOSS
-from gatewise.kernels.simd.lanes import WIDTH
-from gatewise.kernels.simd.tile import TILE
-from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
-from gatewise.solvers.fit_frame import COMPARED, FitFrame, rounded
+from gatewise.losses import Loss, ResidualLoss
+from gatewise.solvers.sample_fit import Columns, fit_samples, FittedPath, GatePath, PathRequest, RowSample
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
-ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
-FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
-KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
-
-
-class GatePath(NamedTuple):
-    """Score parameters theta (L, M, p) and coefficients of the linear part (L, q), one for each of L spreads."""
-
-    theta: Floats
-    linear: Floats
-
-
-class FittedPath(NamedTuple):
-    """A path, and the mixtures of its gates at the rows that were asked for: (L, 1 + K, rows).
-
-    The first mixture is that of all experts, with the linear part; the others are those of the experts of largest
-    weight, as many as the request's ``ks`` say.
-    """
-
-    path: GatePath
-    mixtures: Floats
-
-
-class Columns(Protocol):
-    """A matrix (n, p) of which rows are asked for: an array, or one whose rows are computed when they are."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """(n, p)."""
-        ...
-
-    def __getitem__(self, rows: Any) -> Floats:
-        """The rows of a slice or of an array of numbers."""
-        ...
-
-
-class PathRequest(NamedTuple):
-    """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
-
-    ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
-    ``linear_spread``, one number or one for each of the spreads; None for no such part.
-    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too. ``accuracy`` is what may
-    be missing in predictions; on a device it is ACCURACY whatever is asked.
-    """
-
-    features: Columns
-    spreads: Sequence[float] | Floats
-    linear: Floats | None = None
-    linear_spread: float | Sequence[float] = 1.0
-    ks: Sequence[int] = ()
-    accuracy: float = ACCURACY
-
-
-class RowSample(NamedTuple):
-    """Rows to fit to: those of the n whose ``sample_weight`` (n,) is not zero, so that folds share their features.
-
-    ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
-    mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
-    its columns are multiplied by ``unit``.
-    """
-
-    reference: Floats
-    sample_weight: Floats
-    scale: float = 1.0
-    asked: Indices = np.empty(0, dtype=np.intp)
-    center: Floats | float = 0.0
-    unit: Floats | float = 1.0
 
 
 def gate_paths(
@@ -152,7 +79,7 @@ def sample_paths(
         order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
         threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), require="sharedmem", batch_size=1)
         found = threads(
-            delayed(_fit_samples)(requests[j], axes[id(requests[j].features)], F, loss, samples) for j in order
+            delayed(fit_samples)(requests[j], axes[id(requests[j].features)], F, loss, samples) for j in order
         )
     place = np.argsort(order)
     return [[found[j][number] for j in place] for number in range(len(samples))]
@@ -185,155 +112,3 @@ def principal_axes(features: Columns) -> Floats:
         gram += block.T @ block
     axes = np.linalg.eigh(gram)[1]
     return np.asarray(axes * np.where((axes**3).sum(axis=0) < 0.0, -1.0, 1.0))  # one sign in any order of columns
-
-
-def _fit_samples(
-    request: PathRequest, axes: Floats, F: Floats, loss: Loss, samples: Sequence[RowSample]
-) -> list[FittedPath]:
-    """The path of one request for every sample."""
-    return [_fit_sample(request, axes, F, loss, sample) for sample in samples]
-
-
-def _fit_sample(request: PathRequest, axes: Floats, F: Floats, loss: Loss, sample: RowSample) -> FittedPath:
-    """The path of one request for one sample: only the tiles of rows that have weight are packed."""
-    kind, kept = _kind(loss), weighted_tiles(sample.sample_weight)
-    frame = fit_frame(request, F, loss, sample, kept)
-    own, weight = frame.loss(loss, kept), sample.sample_weight[kept]
-    linear = frame.parts(linear_part(request, sample, kept))
-    rows = _packed(RotatedColumns(request.features, axes, kept, fitted=True), frame.forecasts(F[kept]), linear)
-    rows.weight[: len(kept)] = weight
-    if isinstance(own, ResidualLoss):
-        rows.target[: len(kept)] = own.y
-    L, total = len(request.spreads), float(weight.sum())
-    ascending = np.argsort(request.spreads, kind="stable")
-    both = np.broadcast_arrays(request.spreads, request.linear_spread)
-    penalties = both[0][ascending] ** -2.0, both[1][ascending] ** -2.0
-    work = make_work(rows)
-    path, offset = np.zeros((L, work.state.x.size)), frame.offset(sample.reference)
-    edge = 0.5 * request.accuracy**2 * total, FIRST_RADIUS * np.sqrt(total)
-    while not follow(rows, offset, kind, *penalties, *edge, work, path):
-        _judge(own, weight, work)
-    path = path[np.argsort(ascending)]
-    size, p = rows.n_experts * rows.width, rows.n_features
-    turned, b = frame.given_order(path[:, :size].reshape(L, rows.n_experts, rows.width)[:, :, :p], path[:, size:])
-    mixed = _asked_mixtures(request, axes, F, sample, turned, b)
-    return FittedPath(GatePath(turned @ axes.T, b), mixed)
-
-
-def fit_frame(request: PathRequest, F: Floats, loss: Loss, sample: RowSample, kept: Indices) -> FitFrame:
-    """How the rows ``kept`` are seen in the fit."""
-    first = kept[:COMPARED]
-    return FitFrame.of(F[first], linear_part(request, sample, first), loss, sample.scale, sample.sample_weight)
-
-
-def linear_part(request: PathRequest, sample: RowSample, rows: Indices) -> Floats:
-    """The columns of the linear part at some rows, as the sample takes them: (rows, q)."""
-    if request.linear is None:
-        return np.empty((len(rows), 0))
-    return np.asarray((request.linear[rows] - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1)))
-
-
-def weighted_tiles(weight: Floats) -> Indices:
-    """The rows of the tiles in which some weight (n,) is not zero; those of the first tile if there is none.
-
-    >>> weighted_tiles(np.eye(130)[128])
-    array([128, 129])
-    """
-    starts = np.arange(0, len(weight), TILE)
-    kept = np.add.reduceat(weight != 0.0, starts, dtype=np.intp) > 0
-    rows = (starts[kept if kept.any() else slice(1)][:, None] + np.arange(TILE)).ravel()
-    return np.asarray(rows[rows < len(weight)])
-
-
-def _asked_mixtures(
-    request: PathRequest, axes: Floats, F: Floats, sample: RowSample, turned: Floats, b: Floats
-) -> Floats:
-    """The mixtures at the rows that are asked for, (L, 1 + K, rows), block by block.
-
-    ``turned`` (L, M, p) are the parameters of the features times the axes, b (L, q) those of the linear part.
-    """
-    ks, asked, offset = np.array(request.ks, dtype=np.intp), sample.asked, np.log(sample.reference)
-    (L, M, p), width = turned.shape, -(-turned.shape[2] // WIDTH) * WIDTH
-    path = np.concatenate([np.pad(turned, ((0, 0), (0, 0), (0, width - p))).reshape(L, M * width), b], axis=1)
-    out = np.zeros((L, 1 + len(ks), len(asked)))
-    step = TILE * max(1, BLOCK_NUMBERS // (TILE * (1 + width + 3 * M)))
-    for start in range(0, len(asked), step):
-        part = asked[start : start + step]
-        rows = _packed(RotatedColumns(request.features, axes, part), F[part], linear_part(request, sample, part))
-        mixed = np.zeros((L, 1 + len(ks), rows.n_tiles * TILE))
-        mixtures(rows, offset, path, ks, make_work(rows).point, mixed)
-        out[:, :, start : start + len(part)] = mixed[:, :, : len(part)]
-    return out
-
-
-def _kind(loss: Loss) -> int:
-    """Which of the compiled losses this is."""
-    if isinstance(loss, ResidualLoss):
-        return QUADRATIC if isinstance(loss.noise, Gaussian) else FOREIGN
-    return LOGARITHM if isinstance(loss, LogLoss) else LINEAR if isinstance(loss, ScoreLoss) else FOREIGN
-
-
-class RotatedColumns(NamedTuple):
-    """Features times axes (p, p) at some rows; rounded where a gate is ``fitted``."""
-
-    features: Columns
-    axes: Floats
-    rows: Indices
-    fitted: bool = False
-
-    def part(self, start: int, stop: int) -> Floats:
-        """Those of the rows start..stop."""
-        found = self.features[self.rows[start:stop]] @ self.axes
-        return rounded(found) if self.fitted else found
-
-
-def _packed(columns: RotatedColumns, F: Floats, linear: Floats) -> PackedRows:
-    """Rows in the layout of the kernel, without weights and target; the features are packed block by block."""
-    (n, n_experts), p, n_tiles = F.shape, len(columns.axes), -(-len(F) // TILE)
-    width = -(-p // WIDTH) * WIDTH
-    by_tile, lines = np.zeros((n_tiles, p, TILE)), np.zeros((n_tiles * TILE, width))
-    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
-    for start in range(0, n if p else 0, step):
-        stop = min(start + step, n)
-        lines[start:stop, :p] = columns.part(start, stop)
-        first, last = start // TILE, -(-stop // TILE)
-        by_tile[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
-    return PackedRows(
-        columns=by_tile.ravel(),
-        lines=lines.ravel(),
-        experts=_tiles(F, 1.0),
-        linear=_tiles(linear, 0.0),
-        weight=np.zeros(n_tiles * TILE),
-        target=np.zeros(n_tiles * TILE),
-        active=np.ones(n_tiles, dtype=np.bool_),
-        n_tiles=n_tiles,
-        n_experts=n_experts,
-        n_features=p,
-        width=width,
-        n_linear=linear.shape[1],
-    )
-
-
-def _tiles(columns: Floats, filling: float) -> Floats:
-    """(n, k) as (T, k, 64), flat, with rows of ``filling`` at the end."""
-    n, k = columns.shape
-    rows = np.full((-(-n // TILE) * TILE, k), filling)
-    rows[:n] = columns
-    return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
-
-
-def _judge(loss: Loss, weight: Floats, work: PathWork) -> None:
-    """Value, slope and curvature of a loss that is not compiled, at the mixture of the work's point."""
-    point, numbers = work.point, work.state.numbers
-    found = foreign_derivatives(loss, point.mixture[: len(weight)], weight)
-    numbers[LOSS], point.slope[: len(weight)], point.curvature[: len(weight)] = found
-    numbers[JUDGED] = 1.0
-
-
-def foreign_derivatives(loss: Loss, z: Floats, weight: Floats) -> tuple[float, Floats, Floats]:
-    """The weighted sum of a loss that is not compiled at mixtures z (n,), weighted slopes and curvatures (n,)."""
-    slope, curvature = loss.slope(z), loss.curvature(z)
-    if isinstance(loss, ResidualLoss) and not curvature.any():
-        # A loss with a kink has no curvature elsewhere; that of the parabola that touches it from above serves.
-        curvature = np.abs(slope) / np.maximum(np.abs(loss.y - z), KINK * loss.scale)
-    return float(weight @ loss.value(z)), weight * slope, weight * curvature

@@ -9,7 +9,6 @@ from gatewise.kernels.compiled import compiled_fma, inner_fma
 from gatewise.kernels.path.packed_rows import GatePoint, mix, PackedRows
 from gatewise.kernels.path.preconditioner import Preconditioner
 from gatewise.kernels.path.truncated_newton import minimise, NewtonState, PLACE, RADIUS, Setting
-from gatewise.kernels.simd.lanes import WIDTH
 from gatewise.kernels.simd.tile import TILE
 from gatewise.kernels.top_k import comes_after
 
@@ -20,21 +19,6 @@ class PathWork(NamedTuple):
     point: GatePoint
     preconditioner: Preconditioner
     state: NewtonState
-
-
-def make_work(rows: PackedRows) -> PathWork:
-    """Room for fits to these rows, filled with zeros."""
-    n, M, width, q = rows.n_tiles * TILE, rows.n_experts, rows.width, rows.n_linear
-    most, padded = max(M, q), -(-max(M, q) // WIDTH) * WIDTH
-    point = n * M, n * M, n, n, n, TILE * M, TILE * M, TILE, WIDTH * q
-    factors = M * M, M * M, M, M, width, M * width, M * width, q * q
-    inner = most * padded, most * TILE, padded * TILE, M * width, 2 * M
-    state = (PLACE + 1, *(M * width + q for _ in range(8)))
-    return PathWork(
-        GatePoint(*(np.zeros(size) for size in point)),
-        Preconditioner(*(np.zeros(size) for size in factors + inner)),
-        NewtonState(*(np.zeros(size) for size in state)),
-    )
 
 
 @compiled_fma

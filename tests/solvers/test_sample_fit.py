@@ -6,8 +6,8 @@ from scipy.special import softmax
 
 from gatewise.losses import LogLoss, ResidualLoss
 from gatewise.noise import StudentT
-from gatewise.solvers.fit_frame import FitFrame, GRID, rounded
-from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
+from gatewise.solvers.sample_fit import FitFrame, GRID, PathRequest, rounded, RowSample
+from gatewise.solvers.softmax_path import sample_paths
 
 n, M = 300, 4
 
