@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from gatewise.arrays import Floats
-from gatewise.solvers.sample_fit import GatePath, PathRequest
+from gatewise.solvers.softmax_path import GatePath, PathRequest
 
 TOLERANCE, MAX_ITER, FIRST_RADIUS = 0.005, 25, 5.0
 

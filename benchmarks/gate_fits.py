@@ -29,8 +29,7 @@ from gatewise.arrays import Floats
 from gatewise.gates import ForecastGate, KernelGate, LinearGate, QuadraticGate
 from gatewise.gates.inputs import Inputs
 from gatewise.losses import ResidualLoss
-from gatewise.solvers.sample_fit import GatePath, PathRequest, RowSample
-from gatewise.solvers.softmax_path import sample_paths, stack_weights
+from gatewise.solvers.softmax_path import GatePath, PathRequest, RowSample, sample_paths, stack_weights
 
 GATES = {"linear": LinearGate, "quadratic": QuadraticGate, "kernel": KernelGate, "forecast": ForecastGate}
 SPREADS = (0.3, 1.0, 3.0, 10.0)

@@ -31,8 +31,7 @@ from benchmarks.large_fits import FRESH, make_rows, Size
 from gatewise.arrays import Floats
 from gatewise.experts import ColumnExpert
 from gatewise.nn.device_paths import device_paths
-from gatewise.solvers.sample_fit import FittedPath
-from gatewise.solvers.softmax_path import sample_paths
+from gatewise.solvers.softmax_path import FittedPath, sample_paths
 
 GATES = ((1000, 5), (4000, 10))  # the first one compiles
 LINEAR = ((100_000, 32, True), (1_000_000, 32, False))  # linear gates of all rows; whether compiled code is run, too

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import BLOCK_NUMBERS, Floats, TINY
-from gatewise.stats import clip_scale, mean_square
 
 Size: TypeAlias = int | tuple[int, ...]
 LEAST_VARIANCE = 1e-12  # of the largest variance of a list: smaller variances are raised to this
@@ -260,13 +259,13 @@ class ResidualLoss:
         >>> ResidualLoss(np.zeros(2)).calibrated(np.array([[1.0, 3.0], [1.0, 3.0]]), np.ones(2)).scale
         array([1., 3.])
         """
-        columns = np.atleast_2d(z.T).T
-        step = max(1, BLOCK_NUMBERS // max(1, len(columns)))
-        parts = (columns[:, j : j + step] for j in range(0, columns.shape[1], step))
-        squares = np.concatenate([mean_square(self._residual(part), sample_weight) for part in parts])
-        squares = squares.reshape(z.shape[1:])
+        squares = np.empty(z.shape[1:])
+        step = max(1, BLOCK_NUMBERS // max(1, len(z)))
+        for j in range(0, max(1, squares.size), step):  # some columns at a time
+            part = (..., slice(j, j + step)) if z.ndim == 2 else ...
+            squares[part] = np.average(np.square(self._residual(z[part])), axis=0, weights=sample_weight)
         low = max(LEAST_VARIANCE * float(squares.max()), TINY)
-        return replace(self, variance=clip_scale(squares, low, np.inf))
+        return replace(self, variance=np.maximum(squares, low))
 
     def scaled(self, scale: Floats | float) -> Self:
         return replace(self, variance=np.square(scale))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gatewise.gates import relevant_inputs as screening
-from gatewise.gates.relevant_inputs import MOST_ROWS
+from gatewise.gates import feature_maps as screening
+from gatewise.gates.feature_maps import MOST_ROWS
 
 n = 1000
 

@@ -9,8 +9,7 @@ torch = pytest.importorskip("torch")
 from gatewise.backends import DEVICE
 from gatewise.losses import Gaussian, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.nn.device_paths import device_paths
-from gatewise.solvers.sample_fit import PathRequest, RowSample
-from gatewise.solvers.softmax_path import sample_paths
+from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 gpu_only = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

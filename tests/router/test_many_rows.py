@@ -11,7 +11,7 @@ from gatewise.experts import ColumnExpert
 from gatewise.kernels import trees
 from gatewise.router import learning, members, training
 from gatewise.router.candidates import Candidate, CONVEX, promising
-from gatewise.solvers.sample_fit import RowSample
+from gatewise.solvers.softmax_path import RowSample
 
 LIGHT = gw.MoESettings(n_orders=4, spreads=(1.0, 3.0), learners=(), test=False)
 

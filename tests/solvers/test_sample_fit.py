@@ -6,8 +6,7 @@ from scipy.special import softmax
 
 from gatewise.losses import LogLoss, ResidualLoss
 from gatewise.noise import StudentT
-from gatewise.solvers.sample_fit import FitFrame, GRID, PathRequest, rounded, RowSample
-from gatewise.solvers.softmax_path import sample_paths
+from gatewise.solvers.softmax_path import FitFrame, GRID, PathRequest, rounded, RowSample, sample_paths
 
 n, M = 300, 4
 

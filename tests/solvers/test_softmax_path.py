@@ -11,8 +11,7 @@ from gatewise.gates import LinearGate
 from gatewise.gates.feature_maps import CoordinateFeatures
 from gatewise.losses import DoubleExponential, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.noise import Custom
-from gatewise.solvers.sample_fit import ACCURACY, PathRequest, RowSample
-from gatewise.solvers.softmax_path import gate_paths, sample_paths, stack_weights
+from gatewise.solvers.softmax_path import ACCURACY, gate_paths, PathRequest, RowSample, sample_paths, stack_weights
 
 LOSSES = {
     "gaussian": lambda y: ResidualLoss(y, variance=0.5),

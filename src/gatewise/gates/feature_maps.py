@@ -6,6 +6,7 @@ coefficients of standard deviation s give scores of a standard deviation of abou
 ``feature_map``; one that names none gets `StandardFeatures`, its own features standardised.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import sqrt
@@ -25,15 +26,25 @@ KERNEL_INPUTS = 5  # kernels look at this many coordinates at most: those that m
 CENTERS, CENTERS_HIGH = 60, 20
 CLUSTERED = 80  # rows for each centre that are clustered, at most
 MOST_FEATURES, MOST_FEATURES_HIGH = 30_000_000, 10_000_000  # rows times centres, at most: 240 and 80 MB
+# Of the search for the inputs that matter:
+MOST_ROWS = 2_000  # that are looked at, evenly spaced
+MOST_BINS, ROWS_PER_CELL = 8, 10  # of a coordinate; the cells of a pair have so many rows on average, at least
+MOST_PULLS = 3  # principal directions of the pulls
+CLEAR = 4.0  # standard deviations by which a coordinate must add to another one, of all that it may be paired with
 
 
 class GateFeatures(Protocol):
     """A fitted map from gate inputs to features (n, p).
 
-    ``needs_forecasts`` says whether the features are computed from the experts' forecasts.
+    ``needs_forecasts`` says whether the features are computed from the experts' forecasts; ``n_features`` is p.
     """
 
     needs_forecasts: ClassVar[bool]
+
+    @property
+    def n_features(self) -> int:
+        """The number p of the features."""
+        ...
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:
@@ -69,6 +80,7 @@ class StandardFeatures(FixedFeatures):
     kept: NDArray[np.bool_]
     mean: Floats
     scale: Floats
+    n_features: int
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing is drawn
@@ -78,7 +90,7 @@ class StandardFeatures(FixedFeatures):
             raise ValueError(f"features of {gate!r} must be finite, with shape ({len(inputs.Z)}, p), on these rows")
         deviation = columns.std(axis=0)
         kept = deviation > 1e-12 * (1.0 + np.abs(columns).max(axis=0, initial=0.0))
-        return cls(gate, kept, columns[:, kept].mean(axis=0), deviation[kept])
+        return cls(gate, kept, columns[:, kept].mean(axis=0), deviation[kept], 1 + int(kept.sum()))
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         columns = np.asarray(self.gate.features(inputs.Z), dtype=np.float64)[:, self.kept]
@@ -89,9 +101,11 @@ class StandardFeatures(FixedFeatures):
 class CoordinateFeatures(FixedFeatures):
     """The coordinates themselves, which are standardised already."""
 
+    n_features: int
+
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003 - nothing to learn
-        return cls()
+        return cls(1 + inputs.Z.shape[1])
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         return faded(inputs, inputs.Z)
@@ -103,11 +117,13 @@ class ProductFeatures(FixedFeatures):
 
     mean: Floats
     scale: Floats
+    n_features: int
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         products = _products(inputs.Z)
-        return cls(products.mean(axis=0), _positive(products.std(axis=0)))
+        count = 1 + min(QUADRATIC_INPUTS, inputs.Z.shape[1]) + products.shape[1]
+        return cls(products.mean(axis=0), _positive(products.std(axis=0)), count)
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         products = np.minimum(np.maximum((_products(inputs.Z) - self.mean) / self.scale, -BOUND), BOUND)
@@ -129,6 +145,10 @@ class ClusterFeatures:
     bandwidth: float
     places: Indices  # (r,)
     seed: int | None  # None for a grid
+
+    @property
+    def n_features(self) -> int:
+        return len(self.centers)
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
@@ -190,12 +210,13 @@ class ForecastFeatures(FixedFeatures):
     mean: float
     scale: float
     distance: float
+    n_features: int
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         level = F.mean(axis=1)
         distance = np.sqrt(np.mean((F - level[:, None]) ** 2))
-        return cls(float(level.mean()), float(_positive(level.std())), float(_positive(distance)))
+        return cls(float(level.mean()), float(_positive(level.std())), float(_positive(distance)), 3 + F.shape[1])
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:
         if F is None:
@@ -248,3 +269,72 @@ def _squared_distances(A: Floats, B: Floats) -> Floats:
 
 def _positive(scale: Any) -> Any:
     return np.where(scale > 0.0, scale, 1.0)
+
+
+def about_what_matters(
+    maps: Mapping[str, GateFeatures], inputs: Inputs, pulls: Iterable[tuple[Indices, Floats]]
+) -> list[dict[str, GateFeatures]]:
+    """The maps for every sample, about its `relevant_inputs`; samples with the same inputs share their maps."""
+    made: dict[bytes, dict[str, GateFeatures]] = {}
+    found = []
+    for places in relevant_inputs(inputs.Z, pulls, KERNEL_INPUTS):
+        key = places.tobytes()
+        if key not in made:
+            made[key] = {name: one.about(places, inputs) for name, one in maps.items()}
+        found.append(made[key])
+    return found
+
+
+def relevant_inputs(Z: Floats, pulls: Iterable[tuple[Indices, Floats]], most: int) -> list[Indices]:
+    """For every sample at most so many columns of Z (n, r), in order, on which its pulls depend; none if unclear.
+
+    A sample is some rows and the pulls (rows, M) there. The pull on an expert's score is the slope of the loss in
+    it: a gate is worth what its inputs explain of the pulls. Columns are cut into bins of equal mass. A column counts
+    with what it adds, in the cells of a pair, to what the other column explains alone, so that a checkerboard, on
+    which no column tells anything by itself, is seen.
+
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.uniform(-1, 1, (1000, 6))
+    >>> pulls = np.sign(Z[:, [4]] * Z[:, [1]]) + rng.normal(size=(1000, 1))
+    >>> relevant_inputs(Z, [(np.arange(1000), pulls)], 5)
+    [array([1, 4])]
+    """
+    return [_relevant(Z[rows], some, most) for rows, some in pulls]
+
+
+def _relevant(Z: Floats, pulls: Floats, most: int) -> Indices:
+    """The columns of Z (n, r) on which the pulls (n, M) depend."""
+    step = max(1, -(-len(Z) // MOST_ROWS))
+    Z, pulls = Z[::step], _principal_pulls(pulls[::step])
+    n, r = Z.shape
+    bins = min(MOST_BINS, int(sqrt(n / ROWS_PER_CELL)))
+    if bins < 2 or r < 2:
+        return np.arange(0)
+    codes = np.stack([_codes(column, bins) for column in Z.T], axis=1)
+    cells = (codes[:, :, None] == np.arange(bins)).reshape(n, r * bins).astype(np.float64)
+    counts = (cells.T @ cells).reshape(r, bins, r, bins)
+    explained = np.zeros((r, r))
+    for pull in pulls.T:
+        sums = (cells.T @ (cells * pull[:, None])).reshape(r, bins, r, bins)
+        explained += (sums**2 / np.maximum(counts, 1.0)).sum(axis=(1, 3))
+    # A column alone stands on the diagonal. By chance a cell explains the variance of one row.
+    parts, noise = (counts > 0.0).sum(axis=(1, 3)), float((pulls**2).sum()) / n
+    added = explained - np.diag(explained) - noise * (parts - np.diag(parts))
+    size = noise * np.sqrt(2.0 * np.maximum(parts - np.diag(parts), 1.0))
+    clear = np.where(np.eye(r, dtype=np.bool_), -np.inf, added / np.maximum(size, 1e-300)).max(axis=1)
+    order = np.argsort(-clear, kind="stable")[:most]
+    return np.sort(order[clear[order] > CLEAR])
+
+
+def _principal_pulls(pulls: Floats) -> Floats:
+    """The pulls (n, M) in their MOST_PULLS principal directions, about their means and without far outliers."""
+    centred = pulls - pulls.mean(axis=0)
+    found = centred @ np.linalg.eigh(centred.T @ centred)[1][:, -MOST_PULLS:]
+    found = np.clip(found, *np.quantile(found, [0.01, 0.99], axis=0))
+    return np.asarray(found - found.mean(axis=0))
+
+
+def _codes(column: Floats, bins: int) -> Indices:
+    """The number of each value's bin; bins have equal mass as far as ties allow."""
+    edges = np.quantile(column, np.linspace(0.0, 1.0, bins + 1)[1:-1])
+    return np.searchsorted(np.unique(edges), column, side="right")

@@ -22,7 +22,7 @@ from gatewise.kernels.path.preconditioner import LEAST_ROWS, ROWS_PER_COLUMN
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.nn.devices import as_device, numbers_of
-from gatewise.solvers.sample_fit import (
+from gatewise.solvers.softmax_path import (
     ACCURACY,
     FIRST_RADIUS,
     fit_frame,
@@ -31,11 +31,11 @@ from gatewise.solvers.sample_fit import (
     GatePath,
     linear_part,
     PathRequest,
+    principal_axes,
     RotatedColumns,
     RowSample,
     weighted_tiles,
 )
-from gatewise.solvers.softmax_path import principal_axes
 
 
 class GateRows(NamedTuple):
@@ -184,7 +184,8 @@ def device_paths(
             path = _fitted(request, rows, _row_loss(frame.loss(loss, some), double))
             shape = rows.F.shape[1], rows.features.shape[1]
             cut = shape[0] * shape[1]
-            turned, b = frame.given_order(path[:, :cut].reshape(len(path), *shape), path[:, cut:])
+            turned = path[:, :cut].reshape(len(path), *shape)[:, np.argsort(frame.experts)]
+            b = path[:, cut:][:, np.argsort(frame.columns)]
             asked = sample.asked
             wanted = rows._replace(
                 features=double(RotatedColumns(request.features, axes, asked).part(0, len(asked))),

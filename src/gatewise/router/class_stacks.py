@@ -14,8 +14,7 @@ from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
 from gatewise.router.tree_members import boosting_samples
 from gatewise.solvers.log_linear_pool import log_linear_pool, pool_log_probabilities
 from gatewise.solvers.multinomial_ridge import class_log_probabilities, multinomial_ridge
-from gatewise.solvers.sample_fit import RowSample
-from gatewise.solvers.softmax_path import stack_weights
+from gatewise.solvers.softmax_path import RowSample, stack_weights
 
 TEMPERED, POOLED, LOGISTIC, BOOSTED = "tempered stack", "log-linear stack", "logistic stack", "boosted stack"
 POOL_SPREADS = (0.1, 0.3, 1.0)  # prior standard deviations of the exponents and offsets of a log-linear stack

@@ -190,11 +190,12 @@ def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settin
     *lists, (_, judged) = fit_lists(candidates, sample.seen, loss, weight, [*splits, (own, fresh)], seed, "test")
     used, forecasts = np.concatenate([out for _, out in splits]), np.concatenate([found for _, found in lists])
     orders = _orders(None, len(used), settings.n_orders, seed)
-    whole = ListForecasts(forecasts, loss.part(used), weight[used], sample.rate, orders)
+    used_loss, fresh_loss = loss.part(used), loss.part(fresh)
+    whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     gated, plain = mix(whole, priors)
     best = _best_plain(whole.error_sums([np.arange(len(used))])[0], priors[1])
     answers = judged @ np.stack([plain.shares, best], axis=1)
-    return gating_signal(loss.part(fresh), judged @ gated.shares, answers)
+    return gating_signal(fresh_loss, judged @ gated.shares, answers)
 
 
 def _inner(data: HeldOut) -> Iterator[tuple[Indices, Indices]]:
@@ -217,12 +218,12 @@ def fit_lists(
     Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
     """
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+        parts, now = by_group(candidates), RUNNING.get()
         weights = np.zeros((len(splits), len(weight)))
         for number, (known, _) in enumerate(splits):
             weights[number, known] = weight[known]
         task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
         groups: list[FittedGroup] = []
-        parts, now = by_group(candidates), RUNNING.get()
         if now is not None:
             now.stage(f"list of the {purpose}", len(parts))
         for group, members in parts.items():
@@ -260,7 +261,9 @@ class ListForecasts:
         total, counted = np.zeros((len(parts), self.forecasts.shape[1])), np.zeros((len(parts), len(self.forecasts)))
         for one, part in zip(counted, parts, strict=True):
             one[part] = self.sample_weight[part]
-        for rows in row_blocks(self.forecasts):
+        step = max(1, BLOCK_NUMBERS // max(1, total.shape[1]))
+        for start in range(0, len(self.forecasts), step):
+            rows = slice(start, start + step)
             total += counted[:, rows] @ self.loss.part(rows).error(self.forecasts[rows])
         return total
 
@@ -269,16 +272,11 @@ class ListForecasts:
         counted = np.zeros(len(self.forecasts))
         counted[kept] = self.sample_weight[kept]
         loss, out = self.loss.calibrated(self.forecasts, counted), np.empty((len(kept), self.forecasts.shape[1]))
-        for rows in row_blocks(out):
-            some = kept[rows]
-            out[rows] = counted[some, None] * loss.part(some).log_density(self.forecasts[some])
-        return out, np.broadcast_to(loss.scale, out.shape[1])
-
-
-def row_blocks(array: Floats) -> Iterator[slice]:
-    """The rows of an array (n, S) in blocks of BLOCK_NUMBERS numbers at most."""
-    step = max(1, BLOCK_NUMBERS // max(1, array.shape[1]))
-    return (slice(start, start + step) for start in range(0, len(array), step))
+        scale, step = np.broadcast_to(loss.scale, out.shape[1]), max(1, BLOCK_NUMBERS // max(1, out.shape[1]))
+        for start in range(0, len(kept), step):
+            some = kept[start : start + step]
+            out[start : start + step] = counted[some, None] * loss.part(some).log_density(self.forecasts[some])
+        return out, scale
 
 
 def mix(given: ListForecasts, log_priors: Floats, kept: Indices | None = None) -> list[Mixing]:

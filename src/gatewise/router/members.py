@@ -15,16 +15,22 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import FieldsOnly, Floats, Indices
-from gatewise.gates.feature_maps import FixedFeatures, GateFeatures, KERNEL_INPUTS
+from gatewise.gates.feature_maps import about_what_matters, FixedFeatures, GateFeatures, MOST_ROWS
 from gatewise.gates.inputs import Inputs
-from gatewise.gates.relevant_inputs import MOST_ROWS, relevant_inputs
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, CONVEX, GREEDY
 from gatewise.router.class_rows import ClassRows
-from gatewise.solvers.sample_fit import Columns, FittedPath, GatePath, PathRequest, RowSample
 from gatewise.solvers.simplex_least_squares import greedy_stacks
-from gatewise.solvers.softmax_path import sample_paths, stack_weights
+from gatewise.solvers.softmax_path import (
+    Columns,
+    FittedPath,
+    GatePath,
+    PathRequest,
+    RowSample,
+    sample_paths,
+    stack_weights,
+)
 
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
@@ -75,10 +81,10 @@ class FeatureRows:
     map: GateFeatures
     rows: ListRows
 
-    @cached_property
+    @property
     def shape(self) -> tuple[int, int]:
         """(n, p)."""
-        return len(self.rows), self[:1].shape[1]
+        return len(self.rows), self.map.n_features
 
     def __getitem__(self, rows: Any) -> Floats:
         return self.map.features(self.rows.inputs[rows], self.rows.looked[rows])
@@ -93,7 +99,7 @@ def feature_columns(maps: Mapping[str, GateFeatures], rows: ListRows) -> dict[st
 
 
 @dataclass(frozen=True, eq=False)
-class CommonFit:
+class CommonFit(FieldsOnly):
     """What all members of one list share: the convex stack, the centre of the forecasts, and units.
 
     The ``reference`` is the weights that a gate has when all its scores are zero: the stack, mixed with a little of
@@ -109,7 +115,7 @@ class CommonFit:
     width: float
     order: Indices  # (M,)
 
-    @property
+    @cached_property
     def reference(self) -> Floats:
         """The weights (M,) that gates start from."""
         return mixed_with_mean(self.stack)
@@ -296,27 +302,21 @@ def _thinned(sample: RowSample, most: int) -> RowSample:
 def sample_maps(task: ListTask, names: Iterable[str]) -> list[dict[str, GateFeatures]]:
     """The feature maps of these gates for every sample: those of the rows, about the inputs that matter to a sample.
 
-    Which inputs matter is told by the responses of the sample's own rows (`relevant_inputs`).
+    Which inputs matter is told by the responses of the sample's own rows.
     """
     maps, inputs = {name: task.rows.maps[name] for name in names}, task.rows.inputs
     if all(isinstance(one, FixedFeatures) for one in maps.values()):
         return [maps for _ in task.samples]
-    made: dict[tuple[str, bytes], GateFeatures] = {}
-    found = []
-    for places in relevant_inputs(inputs.Z, _pulls(task), KERNEL_INPUTS):
-        keys = [(name, places.tobytes()) for name in maps]
-        made |= {key: maps[key[0]].about(places, inputs) for key in keys if key not in made}
-        found.append({key[0]: made[key] for key in keys})
-    return found
+    return about_what_matters(maps, inputs, _pulls(task))
 
 
 def _pulls(task: ListTask) -> list[tuple[Indices, Floats]]:
-    """Some rows of every sample, and the slopes of the loss there in the experts' scores at its reference, (rows, M)."""
+    """Some rows of every sample, and the slopes (rows, M) of the loss there in the scores, at the reference."""
     apart = -(-len(task.rows) // (2 * MOST_ROWS))
     some, samples = np.arange(0, len(task.rows), apart), task.samples
     F, references = task.rows.F[some], np.stack([sample.reference for sample in samples])
-    z = F @ references.T
-    slopes = task.loss.part(some).scaled(np.array([sample.scale for sample in samples])).slope(z)
+    z, scales = F @ references.T, np.array([sample.scale for sample in samples])
+    slopes = task.loss.part(some).scaled(scales).slope(z)
     found = []
     for j, sample in enumerate(samples):
         weight = sample.sample_weight[some]

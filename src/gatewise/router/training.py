@@ -22,7 +22,7 @@ from gatewise.router.class_rows import ClassRows, cross_fitted_floors, Probabili
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
 from gatewise.router.learning import fresh_signal, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
-from gatewise.router.members import feature_columns, ListRows
+from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.softmax_path import stack_weights
@@ -170,9 +170,9 @@ def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[
     ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
     if None in ks:
         ks = [k for k in ks if k is None or k < len(distinct)]
-    pairs, first = {}, feature_columns(seen.maps, seen.part(np.arange(1)))
+    pairs = {}
     for name, gate in gates.items():
-        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * first[name].shape[1])
+        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * seen.maps[name].n_features)
         spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
         pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
     trees: list[Candidate] = []

@@ -13,8 +13,7 @@ from gatewise.gates.feature_maps import faded
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
-from gatewise.solvers.sample_fit import PathRequest, RowSample
-from gatewise.solvers.softmax_path import sample_paths
+from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 GATE_BAGS = 2  # boosted gates whose scores are averaged, where rows are so many that a tree is grown on some of them
@@ -232,4 +231,4 @@ def _factors(common: CommonFit, rows: ListRows, unit: float) -> tuple[Floats, Fl
     """The factors of the products: (n, 1 + r), which fade away from the data, and (n, 1 + M)."""
     most = max(1, MOST_PRODUCTS // (1 + rows.F.shape[1]) - 1)
     inputs = np.clip(rows.inputs.Z[:, :most], -FARTHEST, FARTHEST)
-    return faded(rows.inputs, inputs), np.column_stack([np.full(len(rows), unit), rows.F - common.origin])
+    return faded(rows.inputs, inputs), np.column_stack([np.full(len(rows.F), unit), rows.F - common.origin])

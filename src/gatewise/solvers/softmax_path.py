@@ -1,6 +1,12 @@
-"""Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights."""
+"""Softmax gates that are shrunk towards a reference, fitted along a path of penalties; and constant weights.
 
-from collections.abc import Sequence
+The objective of a gate has several minima. Which one a fit ends at can hang on the last bit of a number, and units of
+the response and the order of the experts change last bits. So a fit sees numbers in units of the noise, rounded to
+GRID, with the experts in an order of their own (`FitFrame`): the same bits whatever units and order were.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, Self
 
 import numba
 import numpy as np
@@ -8,13 +14,88 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
-from gatewise.arrays import BLOCK_NUMBERS, Floats
+from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
 from gatewise.backends import DEVICE, device_paths
-from gatewise.losses import Loss, ResidualLoss
-from gatewise.solvers.sample_fit import Columns, fit_samples, FittedPath, GatePath, PathRequest, RowSample
+from gatewise.kernels.path.gate_path import follow, mixtures, PathWork
+from gatewise.kernels.path.packed_rows import FOREIGN, GatePoint, LINEAR, LOGARITHM, PackedRows, QUADRATIC
+from gatewise.kernels.path.preconditioner import Preconditioner
+from gatewise.kernels.path.truncated_newton import JUDGED, LOSS, NewtonState, PLACE
+from gatewise.kernels.simd.lanes import WIDTH
+from gatewise.kernels.simd.tile import TILE
+from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
+ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
+FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
+KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
+GRID = 2.0**-20  # of the noise's standard deviation, of a feature's, and of a log weight
+COMPARED = 3  # rows that decide the order of columns
+MOST_TOGETHER = 10_000  # rows that are asked for, up to which all of them are packed beforehand
 WIDE = 30.0  # standard deviation of the scores of constant weights: almost no shrinkage
+
+
+class GatePath(NamedTuple):
+    """Score parameters theta (L, M, p) and coefficients of the linear part (L, q), one for each of L spreads."""
+
+    theta: Floats
+    linear: Floats
+
+
+class FittedPath(NamedTuple):
+    """A path, and the mixtures of its gates at the rows that were asked for: (L, 1 + K, rows).
+
+    The first mixture is that of all experts, with the linear part; the others are those of the experts of largest
+    weight, as many as the request's ``ks`` say.
+    """
+
+    path: GatePath
+    mixtures: Floats
+
+
+class Columns(Protocol):
+    """A matrix (n, p) of which rows are asked for: an array, or one whose rows are computed when they are."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, p)."""
+        ...
+
+    def __getitem__(self, rows: Any) -> Floats:
+        """The rows of a slice or of an array of numbers."""
+        ...
+
+
+class PathRequest(NamedTuple):
+    """One path of gates: features (n, p), and the spreads (prior standard deviations) of their coefficients.
+
+    ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
+    ``linear_spread``, one number or one for each of the spreads; None for no such part.
+    ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too. ``accuracy`` is what may
+    be missing in predictions; on a device it is ACCURACY whatever is asked.
+    """
+
+    features: Columns
+    spreads: Sequence[float] | Floats
+    linear: Floats | None = None
+    linear_spread: float | Sequence[float] = 1.0
+    ks: Sequence[int] = ()
+    accuracy: float = ACCURACY
+
+
+class RowSample(NamedTuple):
+    """Rows to fit to: those of the n whose ``sample_weight`` (n,) is not zero, so that folds share their features.
+
+    ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
+    mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
+    its columns are multiplied by ``unit``.
+    """
+
+    reference: Floats
+    sample_weight: Floats
+    scale: float = 1.0
+    asked: Indices = np.empty(0, dtype=np.intp)
+    center: Floats | float = 0.0
+    unit: Floats | float = 1.0
 
 
 def gate_paths(
@@ -74,15 +155,30 @@ def sample_paths(
         if there is not None:
             return there
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
-        axes = {id(request.features): principal_axes(request.features) for request in requests}
-        costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
-        order = np.argsort(costs, kind="stable")[::-1].tolist()  # the longest first, so that no thread ends late
-        threads = Parallel(n_jobs=n_threads or numba.get_num_threads(), require="sharedmem", batch_size=1)
-        found = threads(
-            delayed(fit_samples)(requests[j], axes[id(requests[j].features)], F, loss, samples) for j in order
+        once = {id(request.features): request.features for request in requests}
+        turned = {key: principal_axes(features) for key, features in once.items()}
+        axes = [turned[id(request.features)] for request in requests]
+        n_threads = n_threads or numba.get_num_threads()
+        threads = Parallel(n_jobs=n_threads, require="sharedmem", batch_size=1)
+        chunks = _chunks(requests, F.shape[1], samples, n_threads)
+        done = threads(
+            [delayed(fit_paths)([(requests[j], axes[j]) for j in chunk], F, loss, samples) for chunk in chunks]
         )
-    place = np.argsort(order)
+    place = np.argsort(np.concatenate(chunks))
+    found = [path for one in done for path in one]
     return [[found[j][number] for j in place] for number in range(len(samples))]
+
+
+def _chunks(requests: Sequence[PathRequest], M: int, samples: Sequence[RowSample], n_threads: int) -> list[list[int]]:
+    """The requests that are fitted together, the longest first, so that no thread ends late.
+
+    They are one by one, or where all is small as many as there are threads.
+    """
+    costs = [(1 + request.features.shape[1]) * len(request.spreads) for request in requests]
+    order = np.argsort(costs, kind="stable")[::-1].tolist()
+    rows = sum(np.count_nonzero(sample.sample_weight) + len(sample.asked) for sample in samples)
+    small = rows * sum(2 * request.features.shape[1] + 4 * M for request in requests) <= BLOCK_NUMBERS
+    return [order[k::n_threads] for k in range(min(n_threads, len(order)))] if small else [[j] for j in order]
 
 
 def stack_weights(F: Floats, loss: Loss, sample_weights: Floats) -> Floats:
@@ -112,3 +208,278 @@ def principal_axes(features: Columns) -> Floats:
         gram += block.T @ block
     axes = np.linalg.eigh(gram)[1]
     return np.asarray(axes * np.where((axes**3).sum(axis=0) < 0.0, -1.0, 1.0))  # one sign in any order of columns
+
+
+class FitFrame(NamedTuple):
+    """How the rows of a sample are seen: (F - center) / unit, rounded, in these orders of the experts and columns.
+
+    The ``unit`` is 0 for forecasts that have no unit, as probabilities; they are left as they are.
+    """
+
+    center: float
+    unit: float
+    experts: Indices  # (M,)
+    columns: Indices  # (q,), of the linear part
+
+    @classmethod
+    def of(cls, F: Floats, linear: Floats, loss: Loss, scale: float, weight: Floats) -> Self:
+        """The frame of rows with these weights (n,), from the scale of the loss and the columns of some rows.
+
+        F (k, M) and ``linear`` (k, q) decide the orders: their first row, then, where that has ties, the second.
+        """
+        center, unit = 0.0, 0.0
+        if isinstance(loss, ResidualLoss):
+            center, unit = float(weight @ loss.y / weight.sum()), scale
+        given = cls(center, unit, np.arange(F.shape[1]), np.arange(linear.shape[1]))
+        keys = given.forecasts(F), given.parts(linear)
+        return given._replace(experts=np.lexsort(keys[0][::-1]), columns=np.lexsort(keys[1][::-1]))
+
+    def forecasts(self, F: Floats) -> Floats:
+        """The forecasts (n, M) of rows."""
+        return rounded((F[:, self.experts] - self.center) / self.unit) if self.unit else F[:, self.experts]
+
+    def parts(self, linear: Floats) -> Floats:
+        """The columns (n, q) of the linear part."""
+        return rounded(linear[:, self.columns] / self.unit) if self.unit else linear[:, self.columns]
+
+    def loss(self, loss: Loss, rows: Indices) -> Loss:
+        """The loss of rows."""
+        if not isinstance(loss, ResidualLoss):
+            return loss.part(rows)
+        return ResidualLoss(rounded((loss.y[rows] - self.center) / self.unit), loss.noise)
+
+    def offset(self, reference: Floats) -> Floats:
+        """The scores (M,) of the reference."""
+        return rounded(np.log(reference[self.experts]))
+
+
+def rounded(values: Floats) -> Floats:
+    """The values to the next multiple of GRID.
+
+    >>> rounded(np.array([0.1 + 0.2])) == rounded(np.array([0.3]))
+    array([ True])
+    """
+    return np.asarray(np.rint(values / GRID) * GRID)
+
+
+Job = tuple[PathRequest, Floats, RowSample]  # a request with the axes of its features, and a sample
+
+
+class PathFit(NamedTuple):
+    """A fit that is prepared: the rows of a sample in its frame, and the path (L, size) that is to be filled.
+
+    ``pieces`` are the rows that are asked for, in blocks: each with work space, and where its mixtures go.
+    """
+
+    rows: PackedRows
+    frame: FitFrame
+    offset: Floats
+    penalties: tuple[Floats, Floats]  # of the scores and of the linear part, descending
+    edge: tuple[float, float]  # the tolerance, and the first radius of the trust region
+    loss: Loss
+    weight: Floats
+    work: PathWork
+    path: Floats
+    mixtures: Floats  # (L, 1 + K, rows asked for)
+    pieces: Iterable[tuple[PackedRows, GatePoint, Floats, Floats]]
+
+
+def fit_paths(
+    requests: Sequence[tuple[PathRequest, Floats]], F: Floats, loss: Loss, samples: Sequence[RowSample]
+) -> list[list[FittedPath]]:
+    """The paths of requests, each with its axes, for every sample; small fits are prepared together."""
+    kind, found = _kind(loss), []
+    jobs = [(request, axes, sample) for request, axes in requests for sample in samples]
+    for group in _batches(jobs, F.shape[1]):
+        for job, fit in [(job, _prepared(*job, F, loss)) for job in group]:
+            while not follow(fit.rows, fit.offset, kind, *fit.penalties, *fit.edge, fit.work, fit.path):
+                _judge(fit.loss, fit.weight, fit.work)
+            (request, axes, sample), L, M = job, len(fit.path), len(fit.offset)
+            place, cut = np.argsort(np.argsort(request.spreads, kind="stable")), M * fit.rows.width
+            theta = fit.path[place, :cut].reshape(L, M, fit.rows.width)[:, np.argsort(fit.frame.experts)]
+            linear = fit.path[place, cut:][:, np.argsort(fit.frame.columns)]
+            path, ks = np.concatenate([theta.reshape(L, cut), linear], axis=1), np.array(request.ks, dtype=np.intp)
+            for rows, point, mixed, out in fit.pieces:
+                mixtures(rows, np.log(sample.reference), path, ks, point, mixed)
+                out[:] = mixed[:, :, : out.shape[2]]
+            theta = theta[:, :, : fit.rows.n_features] @ axes.T
+            found.append(FittedPath(GatePath(theta, linear), fit.mixtures))
+    return [found[j : j + len(samples)] for j in range(0, len(found), len(samples))]
+
+
+def _batches(jobs: Sequence[Job], M: int) -> list[list[Job]]:
+    """The jobs in groups of BLOCK_NUMBERS numbers at most, or of one job."""
+    groups: list[list[Job]] = []
+    total = BLOCK_NUMBERS + 1
+    for request, axes, sample in jobs:
+        rows = int(np.count_nonzero(sample.sample_weight)) + len(sample.asked)
+        size = rows * (2 * len(axes) + 4 * M)
+        total += size
+        if total > BLOCK_NUMBERS:
+            groups.append([])
+            total = size
+        groups[-1].append((request, axes, sample))
+    return groups
+
+
+def _prepared(request: PathRequest, axes: Floats, sample: RowSample, F: Floats, loss: Loss) -> PathFit:
+    """The fit of one sample: only the tiles of rows that have weight are packed."""
+    kept = weighted_tiles(sample.sample_weight)
+    frame = fit_frame(request, F, loss, sample, kept)
+    own, weight = frame.loss(loss, kept), sample.sample_weight[kept]
+    linear = frame.parts(linear_part(request, sample, kept))
+    rows = _packed(RotatedColumns(request.features, axes, kept, fitted=True), frame.forecasts(F[kept]), linear)
+    rows.weight[: len(kept)] = weight
+    if isinstance(own, ResidualLoss):
+        rows.target[: len(kept)] = own.y
+    ascending, total = np.argsort(request.spreads, kind="stable"), float(weight.sum())
+    both = np.broadcast_arrays(request.spreads, request.linear_spread)
+    work, out = _make_work(rows), np.zeros((len(ascending), 1 + len(request.ks), len(sample.asked)))
+    pieces = _asked(request, axes, F, sample, out)
+    return PathFit(
+        rows=rows,
+        frame=frame,
+        offset=frame.offset(sample.reference),
+        penalties=(both[0][ascending] ** -2.0, both[1][ascending] ** -2.0),
+        edge=(0.5 * request.accuracy**2 * total, FIRST_RADIUS * float(np.sqrt(total))),
+        loss=own,
+        weight=weight,
+        work=work,
+        path=np.zeros((len(ascending), work.state.x.size)),
+        mixtures=out,
+        pieces=list(pieces) if len(sample.asked) <= MOST_TOGETHER else pieces,
+    )
+
+
+def fit_frame(request: PathRequest, F: Floats, loss: Loss, sample: RowSample, kept: Indices) -> FitFrame:
+    """How the rows ``kept`` are seen in the fit."""
+    first = kept[:COMPARED]
+    return FitFrame.of(F[first], linear_part(request, sample, first), loss, sample.scale, sample.sample_weight)
+
+
+def linear_part(request: PathRequest, sample: RowSample, rows: Indices) -> Floats:
+    """The columns of the linear part at some rows, as the sample takes them: (rows, q)."""
+    if request.linear is None:
+        return np.empty((len(rows), 0))
+    return np.asarray((request.linear[rows] - np.reshape(sample.center, (1, -1))) * np.reshape(sample.unit, (1, -1)))
+
+
+def weighted_tiles(weight: Floats) -> Indices:
+    """The rows of the tiles in which some weight (n,) is not zero; those of the first tile if there is none.
+
+    >>> weighted_tiles(np.eye(130)[128])
+    array([128, 129])
+    """
+    starts = np.arange(0, len(weight), TILE)
+    kept = np.add.reduceat(weight != 0.0, starts, dtype=np.intp) > 0
+    rows = (starts[kept if kept.any() else slice(1)][:, None] + np.arange(TILE)).ravel()
+    return np.asarray(rows[rows < len(weight)])
+
+
+def _asked(
+    request: PathRequest, axes: Floats, F: Floats, sample: RowSample, out: Floats
+) -> Iterator[tuple[PackedRows, GatePoint, Floats, Floats]]:
+    """The rows that are asked for, packed block by block; their mixtures go to ``out`` (L, 1 + K, rows)."""
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * (1 + 2 * request.features.shape[1] + 3 * F.shape[1])))
+    for start in range(0, len(sample.asked), step):
+        part = sample.asked[start : start + step]
+        rows = _packed(RotatedColumns(request.features, axes, part), F[part], linear_part(request, sample, part))
+        yield (
+            rows,
+            _make_point(rows),
+            np.zeros((*out.shape[:2], rows.n_tiles * TILE)),
+            out[:, :, start : start + step],
+        )
+
+
+def _kind(loss: Loss) -> int:
+    """Which of the compiled losses this is."""
+    if isinstance(loss, ResidualLoss):
+        return QUADRATIC if isinstance(loss.noise, Gaussian) else FOREIGN
+    return LOGARITHM if isinstance(loss, LogLoss) else LINEAR if isinstance(loss, ScoreLoss) else FOREIGN
+
+
+class RotatedColumns(NamedTuple):
+    """Features times axes (p, p) at some rows; rounded where a gate is ``fitted``."""
+
+    features: Columns
+    axes: Floats
+    rows: Indices
+    fitted: bool = False
+
+    def part(self, start: int, stop: int) -> Floats:
+        """Those of the rows start..stop."""
+        found = self.features[self.rows[start:stop]] @ self.axes
+        return rounded(found) if self.fitted else found
+
+
+def _packed(columns: RotatedColumns, F: Floats, linear: Floats) -> PackedRows:
+    """Rows in the layout of the kernel, without weights and target; the features are packed block by block."""
+    (n, n_experts), p, n_tiles = F.shape, len(columns.axes), -(-len(F) // TILE)
+    width = -(-p // WIDTH) * WIDTH
+    by_tile, lines = np.zeros((n_tiles, p, TILE)), np.zeros((n_tiles * TILE, width))
+    step = TILE * max(1, BLOCK_NUMBERS // (TILE * max(1, width)))
+    for start in range(0, n if p else 0, step):
+        stop = min(start + step, n)
+        lines[start:stop, :p] = columns.part(start, stop)
+        first, last = start // TILE, -(-stop // TILE)
+        by_tile[first:last] = lines[first * TILE : last * TILE, :p].reshape(last - first, TILE, p).transpose(0, 2, 1)
+    return PackedRows(
+        columns=by_tile.ravel(),
+        lines=lines.ravel(),
+        experts=_tiles(F, 1.0),
+        linear=_tiles(linear, 0.0),
+        weight=np.zeros(n_tiles * TILE),
+        target=np.zeros(n_tiles * TILE),
+        active=np.ones(n_tiles, dtype=np.bool_),
+        n_tiles=n_tiles,
+        n_experts=n_experts,
+        n_features=p,
+        width=width,
+        n_linear=linear.shape[1],
+    )
+
+
+def _tiles(columns: Floats, filling: float) -> Floats:
+    """(n, k) as (T, k, 64), flat, with rows of ``filling`` at the end."""
+    n, k = columns.shape
+    rows = np.full((-(-n // TILE) * TILE, k), filling)
+    rows[:n] = columns
+    return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
+
+
+def _make_work(rows: PackedRows) -> PathWork:
+    """Room for fits to these rows, filled with zeros."""
+    M, width, q = rows.n_experts, rows.width, rows.n_linear
+    most, padded = max(M, q), -(-max(M, q) // WIDTH) * WIDTH
+    factors = M * M, M * M, M, M, width, M * width, M * width, q * q
+    inner = most * padded, most * TILE, padded * TILE, M * width, 2 * M
+    state = (PLACE + 1, *(M * width + q for _ in range(8)))
+    return PathWork(
+        _make_point(rows),
+        Preconditioner(*(np.zeros(size) for size in factors + inner)),
+        NewtonState(*(np.zeros(size) for size in state)),
+    )
+
+
+def _make_point(rows: PackedRows) -> GatePoint:
+    n, M = rows.n_tiles * TILE, rows.n_experts
+    sizes = n * M, n * M, n, n, n, TILE * M, TILE * M, TILE, WIDTH * rows.n_linear
+    return GatePoint(*(np.zeros(size) for size in sizes))
+
+
+def _judge(loss: Loss, weight: Floats, work: PathWork) -> None:
+    """Value, slope and curvature of a loss that is not compiled, at the mixture of the work's point."""
+    point, numbers = work.point, work.state.numbers
+    found = foreign_derivatives(loss, point.mixture[: len(weight)], weight)
+    numbers[LOSS], point.slope[: len(weight)], point.curvature[: len(weight)] = found
+    numbers[JUDGED] = 1.0
+
+
+def foreign_derivatives(loss: Loss, z: Floats, weight: Floats) -> tuple[float, Floats, Floats]:
+    """The weighted sum of a loss that is not compiled at mixtures z (n,), weighted slopes and curvatures (n,)."""
+    slope, curvature = loss.slope(z), loss.curvature(z)
+    if isinstance(loss, ResidualLoss) and not curvature.any():
+        # A loss with a kink has no curvature elsewhere; that of the parabola that touches it from above serves.
+        curvature = np.abs(slope) / np.maximum(np.abs(loss.y - z), KINK * loss.scale)
+    return float(weight @ loss.value(z)), weight * slope, weight * curvature

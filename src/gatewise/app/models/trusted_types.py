@@ -45,7 +45,7 @@ from gatewise.scores import (
     score_list,
     text_columns,
 )
-from gatewise.solvers import sample_fit
+from gatewise.solvers import softmax_path
 
 # How skops may load an object: none of these runs a function that a file names. `bound` says which loader may make
 # which type, as a loader that calls a type with the file's arguments must not be given any other.
@@ -127,7 +127,7 @@ _GATEWISE: tuple[type, ...] = (
     fitted_router.PredictionScale,
     learning.Mixing,
     settings.MoESettings,
-    sample_fit.GatePath,
+    softmax_path.GatePath,
     training.TrainingStage,
     verdict.Verdict,
     ScoreRouter,
