@@ -1,11 +1,13 @@
 """Rows in blocks and work on a cluster: the results are those of one machine."""
 
 import os
+import threading
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import joblib
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +17,11 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import gatewise as gw
-from gatewise import arrays
+from gatewise import arrays, backends
 from gatewise.arrays import RowDraw
 from gatewise.estimators import large_rows
+from gatewise.experts import ColumnExpert
+from gatewise.experts.pool import Pool
 
 distributed = pytest.importorskip("dask.distributed")
 import dask.array as da
@@ -74,12 +78,49 @@ class TestBlocks:
     def test_of_too_many_rows_a_part_is_used_and_the_same_one_everywhere(self, monkeypatch):
         X, y = data()
         everything = prefit(X, y).fit(X, y)
-        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 1000)
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 600)
         here = prefit(X, y).fit(X, y, sample_weight=np.ones(n))
         there = prefit(X, y).fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
-        assert 150 <= len(here.out_of_fold_.y) <= 250  # 1000 / (3 + 2) on average
+        assert 150 <= len(here.out_of_fold_.y) <= 250  # 600 / 3 on average
         same(here.predict(X), there.predict(X))
         assert np.abs(here.predict(X) - everything.predict(X)).max() > 1e-9
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 10**6)
+        monkeypatch.setattr(large_rows, "MOST_ROWS", 200)
+        same(prefit(X, y).fit(X, y).predict(X), here.predict(X))
+
+    def test_a_large_block_is_predicted_in_pieces(self, monkeypatch):
+        X, y = data()
+        model, blocks = prefit(X, y).fit(X, y), da.from_array(X, chunks=(300, 3))
+        monkeypatch.setattr(backends, "ANSWERED", 70)
+        mean, sd = model.predict(blocks, return_std=True)
+        assert mean.chunks == ((300, 100),)
+        same(np.stack([mean, sd]), np.stack(model.predict(X, return_std=True)))
+
+    def test_held_out_columns_do_not_keep_their_rows_in_memory(self):
+        X, y = data()
+        frame = pd.DataFrame(X, columns=list("abc"))
+        pool = Pool.of([("a", ColumnExpert("a"))])
+        ((_, kept),) = pool._fit_splits(frame, y, [(np.arange(300), np.arange(300, n))], "experts")[0]
+        assert kept.base is None
+        same(kept, X[300:, 0], 0.0)
+
+    def test_where_no_thread_can_be_started_an_error_says_so(self, monkeypatch):
+        X, y = data()
+        started = []
+
+        def start(thread):
+            started.append(thread)
+            if len(started) > 1:  # joblib then fails to end the first
+                raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        monkeypatch.setattr(threading.Thread, "join", lambda *_: None)
+        monkeypatch.setattr(numba, "get_num_threads", lambda: 2)
+        model = prefit(X, y)
+        model.gates = ["linear", "quadratic"]
+        with pytest.raises(MemoryError, match="for one more thread: free some, fit to fewer rows"):
+            model.fit(X, y)
+        assert not hasattr(model, "verdict_")
 
     def test_errors_name_the_remedy(self):
         X, y = data()
