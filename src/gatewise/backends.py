@@ -230,8 +230,8 @@ def _asked(model: Any, method: str, X: Any, options: Mapping[str, Any]) -> Any:
 
 def _known_lengths(collections: Sequence[Any]) -> Sequence[int]:
     """The numbers of rows of the blocks, where dask knows them of every collection and they agree; else none."""
-    first, *others = [getattr(values, "chunks", ((np.nan,),))[0] for values in collections]
-    return () if np.isnan(first).any() or any(own != first for own in others) else first
+    chunks: list[Any] = [getattr(values, "chunks", ((np.nan,),))[0] for values in collections]
+    return () if np.isnan(chunks[0]).any() or any(own != chunks[0] for own in chunks) else list(chunks[0])
 
 
 def _length(block: Any) -> int:

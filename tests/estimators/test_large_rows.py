@@ -1,6 +1,8 @@
 """Rows in blocks and work on a cluster: the results are those of one machine."""
 
 import os
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 from itertools import pairwise
@@ -146,6 +148,62 @@ class TestBlocks:
         there = model.fit(blocks, da.from_array(labels, chunks=150))
         same(there.predict_proba(blocks).compute(), here)
         assert (there.predict(blocks).compute() == there.predict(X)).all()
+
+
+NAMES = [f"x{j}" for j in range(20)]
+IN_A_PROCESS = """
+import sys
+from pathlib import Path
+import dask.dataframe as dd
+import numpy as np
+from tests.estimators.test_large_rows import NAMES, of_columns
+table = dd.read_parquet(sys.argv[1] + "/*.parquet")
+model = of_columns().fit(table[NAMES], table["y"])
+answers = model.predict(table[NAMES])
+total, first = answers.sum().compute(), answers.blocks[0].compute()
+status = Path("/proc/self/status").read_text().splitlines()
+largest = next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+np.savez(sys.argv[2], first=first, total=total, largest=largest, rows=model.out_of_fold_.rows)
+"""
+
+
+def of_columns():
+    experts = [(f"e{m}", ColumnExpert(f"x{16 + m}")) for m in range(4)]
+    return gw.MoERegressor(experts, cv="prefit", gates=["linear"], settings=QUICK, random_state=0)
+
+
+def write_files(folder, count, size):
+    """Files of a table that has 16 inputs, four forecasts and a response."""
+    for number in range(count):
+        rng = np.random.default_rng([3, number])
+        X = rng.normal(size=(size, 16))
+        truth = np.sin(2 * X[:, 0]) + X[:, 1]
+        F = truth[:, None] + rng.normal(size=(size, 4)) * (0.2 + (X[:, :4] > 0))
+        frame = pd.DataFrame(np.column_stack([X, F]), columns=NAMES).assign(y=truth + 0.3 * rng.normal(size=size))
+        frame.to_parquet(folder / f"{number:03}.parquet", compression=None, index=False)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of a process is read from /proc")
+def test_a_folder_larger_than_the_memory_of_the_process_that_fits_and_predicts_it(tmp_path, monkeypatch):
+    count, size = 120, 2**17
+    write_files(tmp_path, count, size)
+    command = [sys.executable, "-c", IN_A_PROCESS, str(tmp_path), str(tmp_path / "found.npz")]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+    found = np.load(tmp_path / "found.npz")
+    assert count * size * 21 * 8 > 1.2 * found["largest"]
+    draw = RowDraw(arrays.MOST_ROWS / (count * size), seed=0)
+    parts = [
+        pd.read_parquet(tmp_path / f"{number:03}.parquet").iloc[draw(size * number, size * (number + 1))]
+        for number in range(count)
+    ]
+    rows = pd.concat(parts)
+    monkeypatch.setattr(large_rows, "MOST_ROWS", 2 * len(rows))  # they are those already that a fit would draw
+    here = of_columns().fit(rows[NAMES], rows["y"])
+    np.testing.assert_array_equal(here.out_of_fold_.rows, found["rows"])
+    same(here.predict(pd.read_parquet(tmp_path / "000.parquet")[NAMES]), found["first"])
+    truths = (here.predict(pd.read_parquet(file)[NAMES]).sum() for file in sorted(tmp_path.glob("*.parquet")))
+    np.testing.assert_allclose(sum(truths), found["total"], rtol=0, atol=1e-9 * count * size)
 
 
 class _OnFrames:

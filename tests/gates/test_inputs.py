@@ -107,7 +107,8 @@ def test_many_columns_become_principal_components_of_unit_variance():
 def test_rows_in_blocks_are_encoded_as_all_at_once(monkeypatch):
     rng = np.random.default_rng(5)
     numbers = rng.standard_t(2, size=(90, 4)) @ rng.normal(size=(4, 8))
-    mixed = pd.DataFrame(numbers[:, :2]).assign(kind=rng.choice(["a", "b", "c"], 90), gap=np.where(numbers > 1, np.nan, 1.0)[:, 2])
+    gap = np.where(numbers[:, 2] > 1, np.nan, 1.0)
+    mixed = pd.DataFrame(numbers[:, :2]).assign(kind=rng.choice(["a", "b", "c"], 90), gap=gap)
     wide = rng.normal(size=(20, 50))
     for table in (numbers, numbers.astype(np.float32), pd.DataFrame(numbers), mixed, pl.DataFrame(numbers), wide):
         monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", 10**6)

@@ -12,8 +12,8 @@ def rows_in_memory(X: Any, y: Any, sample_weight: Any, n_experts: int, random_st
     """X, y and sample weights as arrays or data frames in memory, for experts that are fitted already.
 
     Of more than MOST_ROWS rows, or of so many that inputs or forecasts would be more than MOST_NUMBERS numbers, a
-    random part is taken, by the seed ``random_state`` where that is a number. It is the same for a dask collection and
-    for the same rows in memory.
+    random part is taken, by the seed ``random_state`` where that is a number. It is the same for a dask collection
+    and for the same rows in memory.
     """
 
     def draw(n: int, d: int) -> RowDraw:

@@ -188,7 +188,7 @@ class GateInputs(FieldsOnly):
 
     @classmethod
     def fit(cls, X: Any, n_components: int, fade: float) -> Self:
-        """Learn the encoding from the rows of X, in blocks: of more than one array of their size none is held."""
+        """Learn the encoding from the rows of X, block by block, so that few copies of all are in memory at once."""
         columns = tuple(read_columns(X))
         plain = cls(columns, np.zeros(0), np.ones(0), None, fade)
         encoded = [plain.encode(block) for block in _row_blocks(X)]
@@ -239,7 +239,7 @@ class GateInputs(FieldsOnly):
 
 @dataclass(frozen=True, eq=False)
 class TableInputs:
-    """The gate's view of the rows of a table X, for the rows that are asked for: of many rows few are learned from."""
+    """The gate's view of those rows of a table X that are asked for: of many rows, a router learns from some."""
 
     reader: GateInputs
     X: Any
