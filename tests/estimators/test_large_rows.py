@@ -77,6 +77,16 @@ class TestBlocks:
         there = plain.fit(lazy, dd.from_pandas(pd.Series(y), npartitions=3))
         same(there.predict(lazy).compute(), here.predict(X))
 
+    def test_numbers_of_four_bytes_stay_so_and_give_what_those_of_eight_give(self):
+        X, y = data()
+        small, seen = X.astype(np.float32), []
+        model = prefit(small, y)
+        model.experts = [(name, _Asked(expert, seen)) for name, expert in model.experts]
+        model.fit(da.from_array(small, chunks=(90, 3)), y)
+        assert set(seen) == {np.dtype(np.float32)}
+        whole = prefit(small, y).fit(small.astype(np.float64), y)
+        same(model.predict(small), whole.predict(small.astype(np.float64)), 1e-5)
+
     def test_of_too_many_rows_a_part_is_used_and_the_same_one_everywhere(self, monkeypatch):
         X, y = data()
         everything = prefit(X, y).fit(X, y)
@@ -204,6 +214,17 @@ def test_a_folder_larger_than_the_memory_of_the_process_that_fits_and_predicts_i
     same(here.predict(pd.read_parquet(tmp_path / "000.parquet")[NAMES]), found["first"])
     truths = (here.predict(pd.read_parquet(file)[NAMES]).sum() for file in sorted(tmp_path.glob("*.parquet")))
     np.testing.assert_allclose(sum(truths), found["total"], rtol=0, atol=1e-9 * count * size)
+
+
+class _Asked:
+    """A regressor that notes the type of the numbers that it is asked for."""
+
+    def __init__(self, model, seen):
+        self.model, self.seen = model, seen
+
+    def predict(self, X):
+        self.seen.append(X.dtype)
+        return self.model.predict(X)
 
 
 class _OnFrames:

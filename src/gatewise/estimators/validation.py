@@ -131,7 +131,7 @@ def _is_as_in_fit(model: Any, X: Any) -> bool:
         same = numbers is X and numbers.shape[1] == getattr(model, "n_features_in_", None)
     else:
         same = numbers is not X and list(X.columns) == named.tolist()
-    return same and bool(numbers.min() >= -LARGEST and numbers.max() <= LARGEST)  # a NaN is not
+    return same and float(numbers.min()) >= -LARGEST and float(numbers.max()) <= LARGEST  # a NaN is not
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
@@ -226,7 +226,7 @@ def refuse_huge(X: Any) -> None:
             refuse_lossy(np.zeros(0, dtype=complex), f"column {name} of X")
         if values.dtype.kind == "f" and len(values):
             size = np.where(np.isfinite(values), np.abs(values), 0.0)
-            if size.max() > LARGEST:
+            if float(size.max()) > LARGEST:  # a limit beyond float32 would overflow
                 row = int(size.argmax())
                 where = f"column {name} is {values[row]:g} at row {row}"
                 raise ValueError(f"X must not exceed {LARGEST:g}, but {where}; change its unit")
