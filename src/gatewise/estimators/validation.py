@@ -178,6 +178,17 @@ def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) ->
     return weight
 
 
+def rows_that_count(sample_weight: Any, n: int) -> tuple[NDArray[np.intp], Floats | None]:
+    """The numbers of the rows of positive sample weight, and their weights; None where none are given."""
+    if sample_weight is None:
+        return np.arange(n), None
+    weight = as_vector(sample_weight, "sample_weight", n)
+    kept = np.flatnonzero(weight)
+    if (weight < 0.0).any() or len(kept) < 2:
+        raise ValueError("sample_weight must not be negative, and at least two rows need one that is not zero")
+    return kept, weight[kept]
+
+
 def drawn_seed(random_state: Any) -> int:
     """A seed that follows from a random state, as `as_rng` takes it."""
     plain = random_state is None or (isinstance(random_state, int) and random_state >= 0)
