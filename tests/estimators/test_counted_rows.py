@@ -1,6 +1,7 @@
 """Sample weights of gates over given classifiers: a row of weight w is w copies of it, next to each other."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -172,7 +173,29 @@ def test_weights_of_the_selector_of_regressors_are_those_of_the_noise_scale():
     np.testing.assert_allclose(model.online_predictions_, online)
 
 
-# ---- classes that the first block lacks
+# ---- labels, and classes that the first block lacks
+
+
+@pytest.mark.parametrize(
+    ("strange", "told"),
+    [
+        (pd.NA, "missing labels, but row 2 is <NA>"),
+        (np.nan, "missing labels, but row 2 is nan"),
+        (pd.NaT, "missing labels, but row 2 is NaT"),
+        (7, "can be sorted, not some of each of int, str: make them all text"),
+    ],
+)
+def test_labels_that_are_none_or_cannot_be_sorted_are_named(strange, told):
+    labels = Y.astype(object)
+    labels[2] = strange
+    models = (
+        gw.RouterClassifier(EXPERTS, *KINDS["list"]),
+        gw.GateClassifier(EXPERTS, DENSE),
+        gw.SelectorClassifier(EXPERTS),
+    )
+    for model in models:
+        with pytest.raises(ValueError, match=told):
+            model.fit(X, labels)
 
 
 def test_a_class_that_the_first_block_lacks_has_the_floor():
