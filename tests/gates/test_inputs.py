@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.gates.inputs import _read, as_numbers, GateInputs, plain_numbers, read_columns, table_columns
+from gatewise.gates.inputs import (
+    _read,
+    as_numbers,
+    GateInputs,
+    plain_numbers,
+    read_columns,
+    table_columns,
+    TableInputs,
+)
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -94,6 +102,24 @@ def test_many_columns_become_principal_components_of_unit_variance():
     Z = GateInputs.fit(X, 5, 0.25).transform(X).Z
     assert Z.shape == (500, 5)
     np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(5), atol=1e-8)
+
+
+def test_rows_in_blocks_are_encoded_as_all_at_once(monkeypatch):
+    rng = np.random.default_rng(5)
+    numbers = rng.standard_t(2, size=(90, 4)) @ rng.normal(size=(4, 8))
+    gap = np.where(numbers[:, 2] > 1, np.nan, 1.0)
+    mixed = pd.DataFrame(numbers[:, :2]).assign(kind=rng.choice(["a", "b", "c"], 90), gap=gap)
+    wide = rng.normal(size=(20, 50))
+    for table in (numbers, numbers.astype(np.float32), pd.DataFrame(numbers), mixed, pl.DataFrame(numbers), wide):
+        monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", 10**6)
+        whole = GateInputs.fit(table, 3, 0.25)
+        monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", 100)  # a few rows
+        blocks = GateInputs.fit(table, 3, 0.25)
+        assert blocks.columns == whole.columns
+        np.testing.assert_allclose(blocks.transform(table).Z, whole.transform(table).Z, atol=1e-10)
+        some = np.array([3, 1, 17])
+        if not isinstance(table, pl.DataFrame):
+            np.testing.assert_allclose(TableInputs(whole, table)[some].Z, whole.transform(table)[some].Z, atol=1e-13)
 
 
 def test_dates_count_days():

@@ -34,6 +34,10 @@ RESERVED = (
     "verbose",
     "device",
 )
+NO_THREAD = (
+    "there is no memory, or no leave, for one more thread: free some, fit to fewer rows, or set "
+    "numba.set_num_threads(1) and n_jobs=1"
+)
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -69,9 +73,17 @@ def all_or_nothing(
                 fitted = any(name.endswith("_") and not name.startswith("_") for name in before)
                 kept = "still answers by its earlier fit" if fitted else "is not fitted, as before"
                 error.add_note(f"{type(self).__name__}: the fit was interrupted; the model {kept}")
+            if _has_no_thread(error):
+                raise MemoryError(NO_THREAD) from error
             raise
 
     return guarded
+
+
+def _has_no_thread(error: BaseException) -> bool:
+    """Whether a thread could not be started; joblib's pool then fails as it tries to end those that it has."""
+    kinds = ((RuntimeError, "start new thread"), (AttributeError, "'DummyProcess' object has no attribute"))
+    return any(isinstance(error, kind) and words in str(error) for kind, words in kinds)
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:

@@ -206,16 +206,17 @@ class Pool:
                 now.step(name)
         return replace(self, experts=[(name, copies.get(name, expert)) for name, expert in self.experts], params={})
 
-    def predict(self, X: Any) -> Floats:
-        """The predictions of all experts, (n, M)."""
+    def predict(self, X: Any, rows: Indices | None = None) -> Floats:
+        """The predictions of all experts, (n, M), at the n rows of X or at those of the numbers ``rows`` (n,)."""
+        X = X if rows is None else _safe_indexing(X, rows)
         if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
             columns = [
-                expert_predictions(one, X, self._label(name), self.outputs, missing=self.missing)
+                expert_predictions(one, X, self._label(name), self.outputs, rows, self.missing)
                 for name, one in self.experts
             ]
         else:
             columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), require="sharedmem")(
-                delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs, rows, self.missing)
                 for name, one in self.experts
             )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
@@ -406,7 +407,8 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, keywords, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
+    answer = expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
+    return None, answer if answer.base is None else answer.copy()  # one column would keep all of the rows in memory
 
 
 def _fold_labels(splits: Sequence[Split]) -> list[str]:
