@@ -165,18 +165,31 @@ def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
     labels = column_or_1d(labels, warn=True)
-    if labels.dtype == object:  # a missing label is no class
-        missing = [
-            place
-            for place, label in enumerate(labels)
-            if label is None or (isinstance(label, float) and np.isnan(label))
-        ]
-        if missing:
-            raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+    if labels.dtype.kind in "OM":  # a missing label is no class
+        _check_objects(labels)
     elif labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity")
     check_classification_targets(labels)
     return X, labels, _checked_weight(X, labels, sample_weight, reset)
+
+
+def _check_objects(labels: NDArray[Any]) -> None:
+    """An error for labels (n,) one of which is missing, or that cannot be sorted."""
+    missing = [
+        place
+        for place, label in enumerate(labels)
+        if label is None or type(label).__name__ == "NAType" or label != label  # noqa: PLR0124 - NaN and NaT
+    ]
+    if missing:
+        raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+    kinds = sorted({type(label).__name__ for label in labels})
+    if len(kinds) > 1:
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(
+                f"y must have labels that can be sorted, not some of each of {', '.join(kinds)}: make them all text"
+            ) from error
 
 
 def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
@@ -188,6 +201,17 @@ def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) ->
     if (weight < 0.0).any() or (reset and not weight.any()):
         raise ValueError("sample_weight must not be negative, and not zero for all rows")
     return weight
+
+
+def rows_that_count(sample_weight: Any, n: int) -> tuple[NDArray[np.intp], Floats | None]:
+    """The numbers of the rows of positive sample weight, and their weights; None where none are given."""
+    if sample_weight is None:
+        return np.arange(n), None
+    weight = as_vector(sample_weight, "sample_weight", n)
+    kept = np.flatnonzero(weight)
+    if (weight < 0.0).any() or len(kept) < 2:
+        raise ValueError("sample_weight must not be negative, and at least two rows need one that is not zero")
+    return kept, weight[kept]
 
 
 def drawn_seed(random_state: Any) -> int:

@@ -183,11 +183,17 @@ class Pool:
             return list(self.experts)
         return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
+    def weighted(self, sample_weight: Floats | None, rows: Indices) -> Self:
+        """The pool whose experts, where they take them, are fitted with the sample weights (n,) of these rows."""
+        own = None if sample_weight is None else sample_weight[rows]
+        return replace(self, params={name: weight_params(expert, own) for name, expert in self.experts})
+
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
 
-        The copies are deep copies and not made by `clone`, which would undo the fit of experts inside of an unfitted
-        one. All are copied at once, so that an expert that several of them hold is copied once for all.
+        The fits get ``params``. The copies are deep copies and not made by `clone`, which would undo the fit of
+        experts inside of an unfitted one. All are copied at once, so that an expert that several of them hold is
+        copied once for all.
         """
         unfitted = self.unfitted()
         models = copy.deepcopy([expert for _, expert in unfitted])
@@ -195,10 +201,10 @@ class Pool:
         now = RUNNING.get()
         for name, model in copies.items():
             with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
-                model.fit(X, y)
+                model.fit(X, y, **self.params.get(name, {}))
             if now is not None:
                 now.step(name)
-        return self.with_models(copies.get(name, expert) for name, expert in self.experts)
+        return replace(self, experts=[(name, copies.get(name, expert)) for name, expert in self.experts], params={})
 
     def predict(self, X: Any, rows: Indices | None = None) -> Floats:
         """The predictions of all experts, (n, M), at the n rows of X or at those of the numbers ``rows`` (n,)."""
