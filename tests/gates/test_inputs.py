@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gatewise.gates.inputs import (
-    _read,
-    as_numbers,
-    GateInputs,
-    plain_numbers,
-    read_columns,
-    table_columns,
-    TableInputs,
-)
+from gatewise.gates.inputs import _read, as_numbers, GateInputs, plain_numbers, read_columns, table_columns
 
 FRAME = {
     "size": [1.0, 2.0, None, 4.0, 5.0, 60.0],
@@ -117,9 +109,6 @@ def test_rows_in_blocks_are_encoded_as_all_at_once(monkeypatch):
         blocks = GateInputs.fit(table, 3, 0.25)
         assert blocks.columns == whole.columns
         np.testing.assert_allclose(blocks.transform(table).Z, whole.transform(table).Z, atol=1e-10)
-        some = np.array([3, 1, 17])
-        if not isinstance(table, pl.DataFrame):
-            np.testing.assert_allclose(TableInputs(whole, table)[some].Z, whole.transform(table)[some].Z, atol=1e-13)
 
 
 def test_dates_count_days():

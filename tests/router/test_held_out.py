@@ -81,9 +81,9 @@ def test_lists_have_not_seen_the_part_they_forecast(rows):
 def signals_of_fitted_experts(y, X):
     pool = Pool([("line", LinearRegression()), ("near", KNeighborsRegressor(9)), ("wild", ColumnExpert(1))], seed=0)
     splits = list(KFold(4).split(X))
+    first_only = GateInputs.fit(X * [1.0, 0.0], 5, 0.25)  # a constant column is left out
     task = TrainingTask(
-        X, y, np.ones(n), pool, Pool([]), splits, GateInputs.fit(X[:, :1], 5, 0.25).transform(X[:, :1]),
-        {"linear": LinearGate}, [None], SETTINGS, 0,
+        X, y, np.ones(n), pool, Pool([]), splits, first_only, {"linear": LinearGate}, [None], SETTINGS, 0,
     )  # fmt: skip
     return train(task).signal, splits
 
@@ -104,7 +104,7 @@ def test_shared_experts_are_subtracted_as_they_forecast_rows_they_have_not_seen(
     splits = list(KFold(4).split(x))
     task = TrainingTask(
         x, y, np.ones(n), Pool([("line", LinearRegression())], seed=0), shared, splits,
-        GateInputs.fit(x, 5, 0.25).transform(x), {"linear": LinearGate}, [None], SETTINGS, 0,
+        GateInputs.fit(x, 5, 0.25), {"linear": LinearGate}, [None], SETTINGS, 0,
     )  # fmt: skip
     first = train(task).history[0]
     assert first.error > 0.5  # the noise has variance one

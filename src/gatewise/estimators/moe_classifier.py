@@ -27,7 +27,7 @@ from gatewise.estimators.validation import (
 from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
 from gatewise.experts.pool import nonzero_assignments, Pool
-from gatewise.gates.inputs import GateInputs, TableInputs
+from gatewise.gates.inputs import GateInputs
 from gatewise.losses import LogLoss
 from gatewise.progress import RUNNING
 from gatewise.router.class_rows import ClassOutOfFold, ClassRows, ProbabilityFloor
@@ -155,7 +155,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             ),
             shared=Pool([]),
             splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
-            inputs=TableInputs(inputs, X),
+            inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,

@@ -26,7 +26,7 @@ from gatewise.estimators.validation import (
     tags,
 )
 from gatewise.experts.pool import named_experts, nonzero_assignments, Pool
-from gatewise.gates.inputs import GateInputs, TableInputs
+from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
 from gatewise.progress import RUNNING
 from gatewise.router.facts import plain_facts, summary_text
@@ -279,7 +279,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             routed=Pool(experts, params, self.n_jobs, seed=seed, missing=True),
             shared=Pool(shared, params, self.n_jobs, seed=seed),
             splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
-            inputs=TableInputs(inputs, X),
+            inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import BLOCK_NUMBERS, FieldsOnly, Floats, Indices
 
@@ -235,17 +234,6 @@ class GateInputs(FieldsOnly):
     @cached_property
     def _table(self) -> NumberTable | None:
         return NumberTable.of(self.columns)
-
-
-@dataclass(frozen=True, eq=False)
-class TableInputs:
-    """The gate's view of those rows of a table X that are asked for: of many rows, a router learns from some."""
-
-    reader: GateInputs
-    X: Any
-
-    def __getitem__(self, rows: Any) -> Inputs:
-        return self.reader.transform(_safe_indexing(self.X, rows))
 
 
 def _row_blocks(X: Any) -> Iterator[Any]:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
-from gatewise.gates.inputs import Inputs, TableInputs
+from gatewise.gates.inputs import GateInputs, Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
 from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
@@ -51,11 +52,15 @@ class TrainingTask:
     routed: Pool
     shared: Pool
     splits: Sequence[Split]
-    inputs: Inputs | TableInputs
+    inputs: GateInputs
     gates: Mapping[str, GateChoice]
     ks: Sequence[int | None]
     settings: MoESettings
     seed: int
+
+    def seen(self, rows: Indices) -> Inputs:
+        """What gates see of some rows."""
+        return self.inputs.transform(_safe_indexing(self.X, rows))
 
 
 class TrainingStage(NamedTuple):
@@ -189,7 +194,7 @@ def _prepare(
     task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices, distinct: Indices
 ) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
-    inputs = task.inputs[held_out.rows]
+    inputs = task.seen(held_out.rows)
     loss: Loss
     guard: ForecastGuard | ProbabilityFloor
     if task.routed.outputs:
@@ -388,7 +393,8 @@ def _specialist_weights(task: TrainingTask, trained: Trained, first: bool) -> Fl
     fit, n = trained.fit, len(task.y)
     M = fit.F.shape[1]
     apart = np.mean((fit.F - fit.F.mean(axis=1, keepdims=True)) ** 2)
-    if first and apart < ALIKE * trained.error and (Z := task.inputs[np.arange(n)].Z).shape[1]:
+    Z = task.seen(np.arange(n)).Z if first and apart < ALIKE * trained.error else np.empty((n, 0))
+    if Z.shape[1]:
         from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
 
         centers = KMeans(M, n_init=4, random_state=task.seed).fit(Z).cluster_centers_
