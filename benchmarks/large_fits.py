@@ -5,14 +5,18 @@ cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a rid
 boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
 truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
 that predicts worse does not count. Memory is the largest that the fit adds, seen by a process of its own. Threads are
-one unless ``--threads`` says otherwise.
+one unless ``--threads`` says otherwise. The case "folder" writes Parquet files of some gigabytes, which it deletes
+again; a process of its own fits and predicts them as a dask data frame, and tells its largest memory (Linux only).
 """
 
 import argparse
 import json
 import resource
+import tempfile
 import time
+from importlib import import_module
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -56,7 +60,9 @@ CASES: dict[str, list[tuple[Size, bool]]] = {
     "cheap": [(Size(534, 5, 30), False)],
     "long": [(Size(500_000, 10, 3), False)],
     "usual": [(Size(500_000, 10, 3), False)],
+    "folder": [(Size(16_000_000, 16, 4), True)],
 }
+FILE_ROWS = 2**17
 FITTED = ("cheap", "long", "usual")  # experts are fitted, and a rival is
 
 
@@ -161,6 +167,60 @@ def fit_one(name: str, size: Size, threads: int, usual: bool) -> dict[str, float
     return {"cpu_seconds": used, "added_gigabytes": added, "distance": distance}
 
 
+def larger_than_memory(size: Size, threads: int) -> dict[str, Any]:
+    """Time, largest memory and accuracy of a fit and of predictions, from a folder of Parquet files."""
+    with tempfile.TemporaryDirectory() as folder, get_context("spawn").Pool(1) as pool:
+        written = write_folder(size, Path(folder))
+        return {**size._asdict(), "table_gigabytes": written, **pool.apply(fit_folder, (size, folder, threads))}
+
+
+def write_folder(size: Size, folder: Path) -> float:
+    """Write the rows of `make_rows` in files of FILE_ROWS rows; the gigabytes of their numbers."""
+    arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
+    total = 0
+    for number, start in enumerate(range(0, size.n, FILE_ROWS)):
+        rows = size._replace(n=min(FILE_ROWS, size.n - start))
+        X, y, _ = make_rows(rows, np.random.default_rng([1, number]))
+        table = arrow.table([*X.T.copy(), y], names=[*(f"x{j}" for j in range(X.shape[1])), "y"])
+        parquet.write_table(table, folder / f"{number:04}.parquet", compression="none", use_dictionary=False)
+        total += table.nbytes
+    return total / 2**30
+
+
+def fit_folder(size: Size, folder: str, threads: int) -> dict[str, Any]:
+    """Fit to a folder and predict all of it, block by block; accuracy is told at fresh rows."""
+    numba.set_num_threads(threads)
+    frames, pandas = import_module("dask.dataframe"), import_module("pandas")
+    X, y, _ = make_rows(size._replace(n=300), np.random.default_rng(0))
+    names = [f"x{j}" for j in range(X.shape[1])]
+    experts = [(f"e{m}", ColumnExpert(f"x{size.d + m}")) for m in range(size.M)]
+    model = gw.MoERegressor(experts, cv="prefit", random_state=0)
+    clone(model).fit(pandas.DataFrame(X, columns=names), y)  # imports and compiled code
+    table, found = frames.read_parquet(f"{folder}/*.parquet"), {}
+    for stage in ("fit", "predict"):
+        Path("/proc/self/clear_refs").write_text("5")  # the largest memory is counted from here
+        start = time.process_time()
+        if stage == "fit":
+            model.fit(table[names], table["y"])
+        else:
+            model.predict(table[names]).sum().compute()
+        found[stage] = {"cpu_seconds": time.process_time() - start, "largest_gigabytes": _largest_gigabytes()}
+    fresh, _, truth = make_rows(size._replace(n=FRESH), np.random.default_rng(2))
+    frame, stack = pandas.DataFrame(fresh, columns=names), fresh[:, size.d :] @ model.stack_weights_
+    return {
+        **found,
+        "rows_learned": model.rows_learned_,
+        "distance": float(np.sqrt(np.mean((model.predict(frame) - truth) ** 2))),
+        "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
+    }
+
+
+def _largest_gigabytes() -> float:
+    """Of this process alone; what `resource` tells is at least that of the process which started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=[*CASES, "all"], default="experts")
@@ -174,9 +234,12 @@ def main() -> None:
         for case in CASES if given.case == "all" else [given.case]:
             fits[case] = []
             for size, trees in CASES[case]:
-                one = (
-                    against_stacking(size, given.threads, case == "usual") if case in FITTED else measure(size, trees)
-                )
+                if case == "folder":
+                    one = larger_than_memory(size, given.threads)
+                elif case in FITTED:
+                    one = against_stacking(size, given.threads, case == "usual")
+                else:
+                    one = measure(size, trees)
                 fits[case].append({**one, "threads": given.threads})
                 save("large_fits", {"fits": fits})
 

@@ -34,12 +34,12 @@ def residuals(gate, y, F):
     return y - (gate * F).sum(axis=-1)
 
 
-def aggregate(residual, sigma, log_density, log_prior=None):
-    """Weights before each observation and after the last (S, n + 1), and log Z (n + 1,)."""
+def aggregate(residual, sigma, log_density, log_prior=None, power=1.0):
+    """Weights before each observation and after the last (S, n + 1), and log Z (n + 1,); power (n,) of densities."""
     n_candidates = len(residual)
     prior = np.full(n_candidates, -np.log(n_candidates)) if log_prior is None else log_prior
     scale = np.broadcast_to(sigma, n_candidates)[:, None]
-    increments = log_density(residual / scale) - np.log(scale)
+    increments = (log_density(residual / scale) - np.log(scale)) * power
     log_weights = prior[:, None] + np.concatenate(
         [np.zeros((n_candidates, 1)), np.cumsum(increments, axis=1)], axis=1
     )

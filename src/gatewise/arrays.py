@@ -22,7 +22,8 @@ MOST_COLUMNS = 10_000
 LARGEST = 1e150  # of a number whose square must be finite
 TINY = float(np.finfo(np.float64).tiny)
 BLOCK_NUMBERS = 2**21  # numbers that a computation in blocks holds at a time: 16 MiB
-MOST_NUMBERS = 2**27  # of a table that is held in memory, at most: 1 GiB; of more rows a part is drawn
+MOST_NUMBERS = 2**26  # of a table that is held in memory, at most: 512 MiB; of more rows a part is drawn
+MOST_ROWS = 2**20  # that a router over given experts learns from; of more a part is drawn
 STRETCH = 2**16  # rows that are drawn together
 
 

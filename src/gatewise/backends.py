@@ -25,6 +25,7 @@ SECONDS_TO_ANSWER = 10
 SMALL = 2**19  # forecasts: fits to a table of fewer take longer to start on a GPU than to do on a CPU
 LARGE = 1000  # bytes: a value of more is sent to the workers of a cluster once, and not with every task
 AHEAD = 2  # blocks for each thread of a cluster that are on their way, so that no thread waits for the next one
+ANSWERED = 2**16  # rows of a block that a model is asked for together
 DEVICE: ContextVar[str | None] = ContextVar("device", default=None)  # where gates are fitted; see `on_device`
 
 
@@ -155,29 +156,28 @@ def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callabl
     """
     kit, lazy = import_module("dask"), {k: v for k, v in others.items() if hasattr(v, "__dask_graph__")}
     if hasattr(X, "columns"):
-        columns = list(X.columns)
+        width = len(X.columns)
         blocks = list(X.assign(**{f"gatewise {name}": values for name, values in lazy.items()}).to_delayed())
     else:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, not {X.ndim}")
-        columns = list(range(X.shape[1]))
+        width = X.shape[1]
         parts = {"X": _row_blocks(X)} | {name: _row_blocks(values) for name, values in lazy.items()}
         for name, own in parts.items():
             if len(own) != len(parts["X"]):
                 raise ValueError(f"{name} must be divided into {len(parts['X'])} blocks, as X is; rechunk it")
         blocks = [list(block) for block in zip(*parts.values(), strict=True)]
-    lengths = kit.compute(*(kit.delayed(_length)(block) for block in blocks))
+    lengths = _known_lengths([X, *lazy.values()]) or kit.compute(*(kit.delayed(_length)(block) for block in blocks))
     starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
-    chosen = draw(starts[-1], len(columns))
+    chosen = draw(starts[-1], width)
     taken = kit.compute(
         *(kit.delayed(_taken)(*one, chosen) for one in zip(blocks, starts[:-1], starts[1:], strict=True))
     )
-    return _together(taken, columns, others, list(lazy), chosen, starts[-1])
+    return _together(taken, others, list(lazy), chosen, starts[-1])
 
 
 def _together(
     taken: Sequence[Any],
-    columns: list[Any],
     others: Mapping[str, Any],
     lazy: list[str],
     chosen: Callable[[int, int], Any],
@@ -187,8 +187,8 @@ def _together(
     if isinstance(taken[0], list):
         first, *rest = (np.concatenate(parts) for parts in zip(*taken, strict=True))
     else:
-        whole = import_module("pandas").concat(taken)
-        first, rest = whole[columns], [whole[f"gatewise {name}"].to_numpy() for name in lazy]
+        first = import_module("pandas").concat(taken)
+        rest = [first.pop(f"gatewise {name}").to_numpy() for name in lazy]
     found: dict[str, Any] = dict(zip(lazy, rest, strict=True))
     for name, values in others.items():
         if name not in found:
@@ -220,8 +220,18 @@ def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options:
 
 
 def _asked(model: Any, method: str, X: Any, options: Mapping[str, Any]) -> Any:
-    answer = getattr(model, method)(X, **options)
-    return np.stack(answer, axis=1) if isinstance(answer, tuple) else answer
+    """The answers to one block, ANSWERED rows at a time: what a model holds meanwhile is several times its rows."""
+    rows, parts = X.iloc if hasattr(X, "iloc") else X, []
+    for start in range(0, max(1, len(X)), ANSWERED):
+        answer = getattr(model, method)(rows[start : start + ANSWERED], **options)
+        parts.append(np.stack(answer, axis=1) if isinstance(answer, tuple) else answer)
+    return np.concatenate(parts)
+
+
+def _known_lengths(collections: Sequence[Any]) -> Sequence[int]:
+    """The numbers of rows of the blocks, where dask knows them of every collection and they agree; else none."""
+    chunks: list[Any] = [getattr(values, "chunks", ((np.nan,),))[0] for values in collections]
+    return () if np.isnan(chunks[0]).any() or any(own != chunks[0] for own in chunks) else list(chunks[0])
 
 
 def _length(block: Any) -> int:

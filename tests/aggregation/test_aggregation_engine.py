@@ -54,6 +54,27 @@ def test_every_route_gives_the_twin(kind, k, noise, log_phi):
     np.testing.assert_allclose(path, weights[[3, 0, 34]], rtol=1e-9)
 
 
+@pytest.mark.parametrize("log_phi", [None, log_expit], ids=["exp", "sigmoid"])
+@pytest.mark.parametrize("noise", ["gaussian", lambda z: Gaussian().log_density(z)], ids=["kernel", "callable"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_powers_on_every_route(kind, noise, log_phi):
+    candidates, power = KINDS[kind](log_phi=log_phi), np.random.default_rng(3).uniform(0.05, 1.0, N)
+    _, residual = twin(3, log_phi or (lambda s: s))
+    weights, log_z = oracle.aggregate(residual, 0.7, Gaussian().log_density, None, power)
+    result = aggregate(candidates, FEATURES, Y, F, 0.7, noise, edges=[0, 10, N], power=power)
+    np.testing.assert_allclose(result.log_z, log_z, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(np.exp(result.log_weights), weights[:, N], rtol=1e-9)
+    np.testing.assert_allclose(result.mean_weights[1], np.average(weights[:, 10:N], 1, power[10:]), rtol=1e-9)
+    path = weight_path(candidates, FEATURES, Y, F, 0.7, result.log_z, [3, 0, 34], noise, power=power)
+    np.testing.assert_allclose(path, weights[[3, 0, 34]], rtol=1e-9)
+
+
+@pytest.mark.parametrize("power", [np.ones(N - 1), np.full(N, 1.5), np.zeros(N), np.full(N, np.nan)])
+def test_a_power_outside_of_its_range_is_refused(power):
+    with pytest.raises(ValueError, match="power must hold 30 numbers above 0 and at most 1"):
+        aggregate(KINDS["list"](), FEATURES, Y, F, 1.0, power=power)
+
+
 @pytest.mark.parametrize("noise", [Gaussian(), DoubleExponential(), StudentT(5.0)], ids=lambda n: type(n).__name__)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_compiled_weights_are_those_of_after(kind, noise):

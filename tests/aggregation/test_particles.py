@@ -279,15 +279,21 @@ def test_an_observation_that_few_survive_enters_in_portions():
 @pytest.mark.parametrize("gate", [LinearGate(3), KernelGate(3, mesh=1.0)], ids=["softmax", "kernel"])
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise).__name__)
 @pytest.mark.parametrize("calibrated", [False, True], ids=["known", "calibrated"])
-def test_gradient_of_the_posterior(gate, noise, calibrated):
+@pytest.mark.parametrize("least", [1.0, 0.1], ids=["whole", "powers"])
+def test_gradient_of_the_posterior(gate, noise, calibrated, least):
     X, y, F = stream(n=30, M=3)
     scale = Calibration(X[:10], y[:10], F[:10], 0.01, 10.0) if calibrated else 0.7
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(3.0)
     likelihood, rows = Likelihood.build(form, noise, scale), form.rows(X[10:], y[10:], F[10:])
+    rows = rows._replace(power=np.random.default_rng(8).uniform(least, 1.0, 20))
     target = partial(smc.log_posterior, domain, likelihood, rows, 0.3)
     position = domain.draw(np.random.default_rng(6), 4, gate.theta_shape(1))
-    grad = target(position)[1]
+    value, grad = target(position)
+    theta = domain.theta(position)
+    densities = likelihood.log_densities(form.residuals(theta, rows), likelihood.scales(theta))
+    expected = densities[:, :-1] @ rows.power[:-1] + 0.3 * rows.power[-1] * densities[:, -1]
+    np.testing.assert_allclose(value - domain.log_prior(theta), expected, rtol=1e-9)
     for place in np.ndindex(position.shape[1:]):
         step = np.zeros(position.shape)
         step[(slice(None), *place)] = 1e-6

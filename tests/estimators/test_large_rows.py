@@ -1,11 +1,15 @@
 """Rows in blocks and work on a cluster: the results are those of one machine."""
 
 import os
+import subprocess
+import sys
+import threading
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import joblib
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,9 +19,11 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
 import gatewise as gw
-from gatewise import arrays
+from gatewise import arrays, backends
 from gatewise.arrays import RowDraw
 from gatewise.estimators import large_rows
+from gatewise.experts import ColumnExpert
+from gatewise.experts.pool import Pool
 
 distributed = pytest.importorskip("dask.distributed")
 import dask.array as da
@@ -71,15 +77,62 @@ class TestBlocks:
         there = plain.fit(lazy, dd.from_pandas(pd.Series(y), npartitions=3))
         same(there.predict(lazy).compute(), here.predict(X))
 
+    def test_numbers_of_four_bytes_stay_so_and_give_what_those_of_eight_give(self):
+        X, y = data()
+        small, seen = X.astype(np.float32), []
+        model = prefit(small, y)
+        model.experts = [(name, _Asked(expert, seen)) for name, expert in model.experts]
+        model.fit(da.from_array(small, chunks=(90, 3)), y)
+        assert set(seen) == {np.dtype(np.float32)}
+        whole = prefit(small, y).fit(small.astype(np.float64), y)
+        same(model.predict(small), whole.predict(small.astype(np.float64)), 1e-5)
+
     def test_of_too_many_rows_a_part_is_used_and_the_same_one_everywhere(self, monkeypatch):
         X, y = data()
         everything = prefit(X, y).fit(X, y)
-        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 1000)
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 600)
         here = prefit(X, y).fit(X, y, sample_weight=np.ones(n))
         there = prefit(X, y).fit(da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=70))
-        assert 150 <= len(here.out_of_fold_.y) <= 250  # 1000 / (3 + 2) on average
+        assert 150 <= len(here.out_of_fold_.y) <= 250  # 600 / 3 on average
         same(here.predict(X), there.predict(X))
         assert np.abs(here.predict(X) - everything.predict(X)).max() > 1e-9
+        monkeypatch.setattr(large_rows, "MOST_NUMBERS", 10**6)
+        monkeypatch.setattr(large_rows, "MOST_ROWS", 200)
+        same(prefit(X, y).fit(X, y).predict(X), here.predict(X))
+
+    def test_a_large_block_is_predicted_in_pieces(self, monkeypatch):
+        X, y = data()
+        model, blocks = prefit(X, y).fit(X, y), da.from_array(X, chunks=(300, 3))
+        monkeypatch.setattr(backends, "ANSWERED", 70)
+        mean, sd = model.predict(blocks, return_std=True)
+        assert mean.chunks == ((300, 100),)
+        same(np.stack([mean, sd]), np.stack(model.predict(X, return_std=True)))
+
+    def test_held_out_columns_do_not_keep_their_rows_in_memory(self):
+        X, y = data()
+        frame = pd.DataFrame(X, columns=list("abc"))
+        pool = Pool.of([("a", ColumnExpert("a"))])
+        ((_, kept),) = pool._fit_splits(frame, y, [(np.arange(300), np.arange(300, n))], "experts")[0]
+        assert kept.base is None
+        same(kept, X[300:, 0], 0.0)
+
+    def test_where_no_thread_can_be_started_an_error_says_so(self, monkeypatch):
+        X, y = data()
+        started = []
+
+        def start(thread):
+            started.append(thread)
+            if len(started) > 1:  # joblib then fails to end the first
+                raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        monkeypatch.setattr(threading.Thread, "join", lambda *_: None)
+        monkeypatch.setattr(numba, "get_num_threads", lambda: 2)
+        model = prefit(X, y)
+        model.gates = ["linear", "quadratic"]
+        with pytest.raises(MemoryError, match="for one more thread: free some, fit to fewer rows"):
+            model.fit(X, y)
+        assert not hasattr(model, "verdict_")
 
     def test_errors_name_the_remedy(self):
         X, y = data()
@@ -105,6 +158,73 @@ class TestBlocks:
         there = model.fit(blocks, da.from_array(labels, chunks=150))
         same(there.predict_proba(blocks).compute(), here)
         assert (there.predict(blocks).compute() == there.predict(X)).all()
+
+
+NAMES = [f"x{j}" for j in range(20)]
+IN_A_PROCESS = """
+import sys
+from pathlib import Path
+import dask.dataframe as dd
+import numpy as np
+from tests.estimators.test_large_rows import NAMES, of_columns
+table = dd.read_parquet(sys.argv[1] + "/*.parquet")
+model = of_columns().fit(table[NAMES], table["y"])
+answers = model.predict(table[NAMES])
+total, first = answers.sum().compute(), answers.blocks[0].compute()
+status = Path("/proc/self/status").read_text().splitlines()
+largest = next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+np.savez(sys.argv[2], first=first, total=total, largest=largest, rows=model.out_of_fold_.rows)
+"""
+
+
+def of_columns():
+    experts = [(f"e{m}", ColumnExpert(f"x{16 + m}")) for m in range(4)]
+    return gw.MoERegressor(experts, cv="prefit", gates=["linear"], settings=QUICK, random_state=0)
+
+
+def write_files(folder, count, size):
+    """Files of a table that has 16 inputs, four forecasts and a response."""
+    for number in range(count):
+        rng = np.random.default_rng([3, number])
+        X = rng.normal(size=(size, 16))
+        truth = np.sin(2 * X[:, 0]) + X[:, 1]
+        F = truth[:, None] + rng.normal(size=(size, 4)) * (0.2 + (X[:, :4] > 0))
+        frame = pd.DataFrame(np.column_stack([X, F]), columns=NAMES).assign(y=truth + 0.3 * rng.normal(size=size))
+        frame.to_parquet(folder / f"{number:03}.parquet", compression=None, index=False)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory of a process is read from /proc")
+def test_a_folder_larger_than_the_memory_of_the_process_that_fits_and_predicts_it(tmp_path, monkeypatch):
+    count, size = 120, 2**17
+    write_files(tmp_path, count, size)
+    command = [sys.executable, "-c", IN_A_PROCESS, str(tmp_path), str(tmp_path / "found.npz")]
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2])
+    found = np.load(tmp_path / "found.npz")
+    assert count * size * 21 * 8 > 1.2 * found["largest"]
+    draw = RowDraw(arrays.MOST_ROWS / (count * size), seed=0)
+    parts = [
+        pd.read_parquet(tmp_path / f"{number:03}.parquet").iloc[draw(size * number, size * (number + 1))]
+        for number in range(count)
+    ]
+    rows = pd.concat(parts)
+    monkeypatch.setattr(large_rows, "MOST_ROWS", 2 * len(rows))  # they are those already that a fit would draw
+    here = of_columns().fit(rows[NAMES], rows["y"])
+    np.testing.assert_array_equal(here.out_of_fold_.rows, found["rows"])
+    same(here.predict(pd.read_parquet(tmp_path / "000.parquet")[NAMES]), found["first"])
+    truths = (here.predict(pd.read_parquet(file)[NAMES]).sum() for file in sorted(tmp_path.glob("*.parquet")))
+    np.testing.assert_allclose(sum(truths), found["total"], rtol=0, atol=1e-9 * count * size)
+
+
+class _Asked:
+    """A regressor that notes the type of the numbers that it is asked for."""
+
+    def __init__(self, model, seen):
+        self.model, self.seen = model, seen
+
+    def predict(self, X):
+        self.seen.append(X.dtype)
+        return self.model.predict(X)
 
 
 class _OnFrames:

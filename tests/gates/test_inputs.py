@@ -96,6 +96,21 @@ def test_many_columns_become_principal_components_of_unit_variance():
     np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(5), atol=1e-8)
 
 
+def test_rows_in_blocks_are_encoded_as_all_at_once(monkeypatch):
+    rng = np.random.default_rng(5)
+    numbers = rng.standard_t(2, size=(90, 4)) @ rng.normal(size=(4, 8))
+    gap = np.where(numbers[:, 2] > 1, np.nan, 1.0)
+    mixed = pd.DataFrame(numbers[:, :2]).assign(kind=rng.choice(["a", "b", "c"], 90), gap=gap)
+    wide = rng.normal(size=(20, 50))
+    for table in (numbers, numbers.astype(np.float32), pd.DataFrame(numbers), mixed, pl.DataFrame(numbers), wide):
+        monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", 10**6)
+        whole = GateInputs.fit(table, 3, 0.25)
+        monkeypatch.setattr("gatewise.gates.inputs.BLOCK_NUMBERS", 100)  # a few rows
+        blocks = GateInputs.fit(table, 3, 0.25)
+        assert blocks.columns == whole.columns
+        np.testing.assert_allclose(blocks.transform(table).Z, whole.transform(table).Z, atol=1e-10)
+
+
 def test_dates_count_days():
     days = as_numbers(np.array(["2020-01-01", "2020-01-02", "NaT"], dtype="datetime64[ns]"))
     assert days[1] - days[0] == 1.0

@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatewise.kernels import linear_scores
-from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, STUDENT_T
+from gatewise.kernels.loss_kinds import DOUBLE_EXPONENTIAL, GAUSSIAN, OUTCOME, STUDENT_T
 from gatewise.kernels.net import drivers as kernels
 from gatewise.kernels.net.factor_scores import factor_scores
 from gatewise.kernels.net.net_tables import count_candidates, count_units, explicit_tables, product_tables
 from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.simd import threads
+from gatewise.losses import Outcome
 from gatewise.noise import DoubleExponential, Gaussian, StudentT
 from tests import oracle
 
@@ -24,21 +25,21 @@ SIZES = {2: (70,), 3: (9, 67), 4: (3, 4, 5), 5: (2, 3, 2, 4)}
 CASES = [(M, k) for M in SIZES for k in range(1, M + 1)]
 
 
-def product_case(M, k, n=21, scale=2.0, whole=False, seed=0):
+def product_case(M, k, n=21, scale=2.0, whole=False, seed=0, y=None, F=None):
     rng = np.random.default_rng(seed)
     scores = [scale * rng.normal(size=(g, n)) for g in SIZES[M]]
     if whole:
         scores = [np.round(s) for s in scores]
-    y, F = rng.normal(size=n), rng.normal(size=(n, M))
+    y, F = (rng.normal(size=n), rng.normal(size=(n, M))) if y is None else (y, F)
     full = oracle.product_scores(scores)
     gates = oracle.gates(full, full, k)
     return product_tables(oracle.lay_out(scores, k < M), None, y, F, k), oracle.residuals(gates, y, F), gates
 
 
-def list_case(M, k, n=21, scale=1.0, seed=0):
+def list_case(M, k, n=21, scale=1.0, seed=0, y=None, F=None):
     rng = np.random.default_rng(seed)
     theta, features = scale * rng.normal(size=(131, M - 1, 5)), rng.normal(size=(n, 5))
-    y, F = rng.normal(size=n), rng.normal(size=(n, M))
+    y, F = (rng.normal(size=n), rng.normal(size=(n, M))) if y is None else (y, F)
     scores = oracle.list_scores(theta, features)
     gates = oracle.gates(scores, scores, k)
     return explicit_tables(theta, features, y, F, k), oracle.residuals(gates, y, F), gates
@@ -75,6 +76,24 @@ def check_all(tables, residual, gates, noise, code, df, log_prior=None, sigma=No
 @pytest.mark.parametrize(("M", "k"), CASES)
 def test_equals_the_twin(case, M, k, noise):
     check_all(*case(M, k), *noise)
+
+
+@pytest.mark.parametrize(("M", "k"), CASES)
+@pytest.mark.parametrize("case", [product_case, list_case])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_log_loss_with_powers(case, M, k, weighted):
+    n, rng = 40, np.random.default_rng(1)
+    tables, residual, _ = case(M, k, n, y=np.zeros(n), F=rng.uniform(0.01, 1.0, (n, M)))
+    power = rng.choice([1.0, 0.5, 0.01], n) if weighted else np.ones(n)
+    weights, log_z = oracle.aggregate(residual, 1.0, Outcome().log_density, None, power)
+    rule = kernels.weight_rule(len(residual), 1.0, None, OUTCOME, 0.0, power=power if weighted else None)
+    swept = kernels.sweep(tables, rule)
+    close(swept.log_z, log_z)
+    close(swept.residual, (weights[:, :n] * residual).sum(axis=0))
+    close(np.exp(swept.log_weights), weights[:, n], 1e-12)
+    means = kernels.mean_weights(tables, rule, swept, np.array([0, 5, 33]))
+    close(means[0], weights[:, :5] @ power[:5] / power[:5].sum(), 1e-12)
+    close(means[1], weights[:, 5:33] @ power[5:33] / power[5:33].sum(), 1e-12)
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: type(noise[0]).__name__)

@@ -46,6 +46,39 @@ def test_a_choice_of_rows_predicts_almost_as_well_as_all(rows, monkeypatch):
     np.testing.assert_array_equal(fitted(X, y, cv="prefit").predict(X), some.predict(X))
 
 
+class _Counting(ColumnExpert):
+    """A column that tells how many rows it was asked for, and has no answer at row ``lost``."""
+
+    def __init__(self, column, asked, lost=None):
+        super().__init__(column)
+        self.asked, self.lost = asked, lost
+
+    may_miss = False
+
+    def predict(self, X):
+        self.asked.append(len(X))
+        return np.where(X[:, 3] == self.lost, np.nan, X[:, self.column])
+
+
+def test_given_experts_are_asked_for_the_rows_that_are_learned_from(rows, monkeypatch):
+    X, y, _ = rows
+    X = np.column_stack([X, np.arange(2000)])
+    monkeypatch.setattr(training, "MOST_LEARNED", 500)
+    expected = fitted(X, y, cv="prefit")
+    asked = []
+    model = gw.MoERegressor(
+        [("up", _Counting(1, asked)), ("down", ColumnExpert(2))], gates=["linear"], k=None, cv="prefit",
+        settings=LIGHT, random_state=0,
+    )  # fmt: skip
+    np.testing.assert_array_equal(model.fit(X, y).predict(X), expected.predict(X))
+    assert asked[0] == isqrt(500 * 2000)
+    np.testing.assert_array_equal(model.out_of_fold_.F, X[model.out_of_fold_.rows, 1:3])
+    lost = int(model.out_of_fold_.rows[7])
+    model.set_params(experts=[("up", _Counting(1, asked, lost)), ("down", ColumnExpert(2))])
+    with pytest.raises(ValueError, match=f"'up' must return finite numbers, but gave nan at row {lost}"):
+        model.fit(X, y)
+
+
 def test_gates_of_bagged_trees_predict_what_they_were_weighed_by(rows, monkeypatch):
     X, y, truth = rows
     monkeypatch.setattr(trees, "MOST_EXACT", 0)

@@ -29,14 +29,16 @@ class Density(Protocol):
 
 
 class NoiseDensity(NamedTuple):
-    """log h(residual / sigma) - log sigma; sigma (S,), or (1,) for all candidates alike."""
+    """(log h(residual / sigma) - log sigma) * power; sigma (S,), or (1,) for all candidates alike, power (n,)."""
 
     noise: Noise
     sigma: Floats
+    power: Floats | None = None
 
     def log_density(self, candidates: Integers, residual: Floats) -> Floats:
         sigma = (self.sigma[candidates] if self.sigma.size > 1 else self.sigma)[:, None]
-        return np.asarray(np.maximum(self.noise.log_density(residual / sigma), FLOOR) - np.log(sigma))
+        found = np.asarray(np.maximum(self.noise.log_density(residual / sigma), FLOOR) - np.log(sigma))
+        return found if self.power is None else found * self.power
 
 
 class LossDensity(NamedTuple):
@@ -105,12 +107,13 @@ def mean_weights(
     top: Floats,
     log_mass: Floats,
     edges: Integers,
+    power: Floats | None = None,
 ) -> Floats:
-    """Weights averaged over the times edges[j] <= t < edges[j + 1], (segments, S)."""
+    """Weights averaged over the times edges[j] <= t < edges[j + 1], each by its power (n,), (segments, S)."""
     out = np.empty((len(edges) - 1, n_candidates))
     for candidates, residual in blocks:
         path = log_weight_path(candidates, residual, density, log_prior, n_candidates)
         weights = np.exp((path - top) - log_mass)
-        for j in range(len(edges) - 1):
-            out[j, candidates] = weights[:, edges[j] : edges[j + 1]].mean(axis=1)
+        for j, times in enumerate(map(slice, edges[:-1], edges[1:])):
+            out[j, candidates] = np.average(weights[:, times], 1, None if power is None else power[times])
     return out

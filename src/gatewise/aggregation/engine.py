@@ -74,20 +74,23 @@ def aggregate(
     log_prior: Floats | None = None,
     edges: Sequence[int] | None = None,
     n_threads: int = 1,
+    power: Floats | None = None,
 ) -> NetRun:
     """Weigh the candidates by their predictive densities, row after row; step (e).
 
     sigma (S,) or one number for all. log_prior (S,), -inf to exclude a candidate; uniform when None. edges
-    0 = e_0 < e_1 < ... <= n: mean weights are averages over e_j <= t < e_{j+1}; over all rows when None.
+    0 = e_0 < e_1 < ... <= n: mean weights are averages over e_j <= t < e_{j+1}; over all rows when None. power (n,),
+    above 0 and at most 1: the density of row t counts to this power, and its time by as much in the averages.
     """
     tables = _tables(candidates, features, y, F)
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
-    cuts = _check_edges(edges, len(y))
+    cuts, power = _check_edges(edges, len(y)), _check_power(power, len(y))
     family = as_noise(noise)
     code = _code(family)
-    if isinstance(tables, BlockTables) or code is None:
-        return _blockwise(tables, y, blockwise.NoiseDensity(family, scales), prior, cuts, candidates.size)
-    rule = compiled.weight_rule(candidates.size, scales, prior, *code)
+    if isinstance(tables, BlockTables) or code is None or (power is not None and code[0] != OUTCOME):
+        density = blockwise.NoiseDensity(family, scales, power)
+        return _blockwise(tables, y, density, prior, cuts, candidates.size, power)
+    rule = compiled.weight_rule(candidates.size, scales, prior, *code, power=power)
     swept = compiled.sweep(tables, rule, n_threads)
     means = compiled.mean_weights(tables, rule, swept, cuts, n_threads)
     return _net_run(y, swept.residual, swept.top, swept.log_mass, swept.log_weights, means)
@@ -126,10 +129,11 @@ def _blockwise(
     prior: Floats | None,
     cuts: Integers,
     size: int,
+    power: Floats | None = None,
 ) -> NetRun:
     """Step (e) in NumPy, for any density."""
     residual, top, log_mass, log_weights = blockwise.sweep(_blocks(tables), len(y), size, density, prior)
-    means = blockwise.mean_weights(_blocks(tables), size, density, prior, top, log_mass, cuts)
+    means = blockwise.mean_weights(_blocks(tables), size, density, prior, top, log_mass, cuts, power)
     return _net_run(y, residual, top, log_mass, log_weights, means)
 
 
@@ -228,6 +232,7 @@ def weight_path(
     chosen: ArrayLike,
     noise: NoiseLike = "gaussian",
     log_prior: Floats | None = None,
+    power: Floats | None = None,
 ) -> Floats:
     """Weights of chosen candidates before each row and after the last, (chosen, n + 1); log_z from `aggregate`."""
     tables = _tables(candidates, features, y, F)
@@ -236,7 +241,7 @@ def weight_path(
         raise ValueError(f"chosen must be a vector of candidates from 0 to {candidates.size - 1}")
     residual = _some_rows(tables, ids)
     scales, prior = _check_sigma(sigma, candidates.size), _check_prior(log_prior, candidates.size)
-    density = blockwise.NoiseDensity(as_noise(noise), scales)
+    density = blockwise.NoiseDensity(as_noise(noise), scales, _check_power(power, len(y)))
     path = blockwise.log_weight_path(ids, residual, density, prior, candidates.size)
     return np.asarray(np.exp(np.minimum(path - log_z, 0.0)))  # rounding may lift the log of a weight above 0
 
@@ -323,3 +328,12 @@ def _check_edges(edges: Sequence[int] | None, n: int) -> Integers:
     if cuts.ndim != 1 or cuts.size < 2 or cuts[0] != 0 or cuts[-1] > n or (np.diff(cuts) <= 0).any():
         raise ValueError(f"edges must rise from 0 to at most {n}; got {cuts.tolist()}")
     return cuts
+
+
+def _check_power(power: Floats | None, n: int) -> Floats | None:
+    if power is None:
+        return None
+    powers = np.asarray(power, dtype=np.float64)
+    if powers.shape != (n,) or not ((powers > 0.0) & (powers <= 1.0)).all():
+        raise ValueError(f"power must hold {n} numbers above 0 and at most 1; repeat a row that counts more often")
+    return powers

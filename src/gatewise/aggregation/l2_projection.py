@@ -14,9 +14,9 @@ from gatewise.arrays import as_count, as_vector, Floats
 class L2Projection:
     """Step (f) of `alg:general`: the nearest candidate in L2, and the measure behind that norm (`remark3.2`).
 
-    With neither ``points`` nor ``box`` the distance is a mean over the rows of the fit; with ``points`` (Q, d) it is
-    a mean over these points. ``box=(low, high)`` is Lebesgue measure on a box, by ``n_points`` quadrature points: a
-    product Gauss-Legendre rule in up to three dimensions, a Sobol sequence beyond.
+    With neither ``points`` nor ``box`` the distance is a mean over the rows of the fit and their copies; with
+    ``points`` (Q, d) it is a mean over these points. ``box=(low, high)`` is Lebesgue measure on a box, by
+    ``n_points`` quadrature points: a product Gauss-Legendre rule in up to three dimensions, a Sobol sequence beyond.
 
     >>> points, weights = L2Projection(box=(-1.0, 1.0), n_points=100).rule(np.zeros((1, 2)))
     >>> bool(np.isclose(weights @ points[:, 0] ** 2, 1 / 3))
@@ -32,10 +32,15 @@ class L2Projection:
             raise ValueError("an L2 projection takes points or box, not both")
         as_count(self.n_points, "n_points")
 
-    def rule(self, X: Any) -> tuple[Any, Floats]:
-        """The points at which gates are compared and their weights, with sum one; X are the rows of the fit."""
+    def rule(self, X: Any, copies: Floats | None = None) -> tuple[Any, Floats]:
+        """The points at which gates are compared and their weights, with sum one.
+
+        X are the rows of the fit, and copies (n,) says how many copies of it each counts as; one, if None.
+        """
         if self.box is not None:
             return _box_rule(*self.box, np.shape(X)[1], self.n_points)
+        if self.points is None and copies is not None:
+            return X, copies / copies.sum()
         points = X if self.points is None else self.points
         n = np.shape(points)[0]
         return points, np.full(n, 1.0 / n)

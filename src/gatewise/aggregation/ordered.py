@@ -13,6 +13,7 @@ from gatewise.aggregation.gate_candidates import Candidates, gate_candidates
 from gatewise.aggregation.particles.likelihood import Calibration
 from gatewise.aggregation.particles.particle_run import Epoch, Particles, run_particles
 from gatewise.aggregation.pieces import Piece
+from gatewise.aggregation.weight_steps import weight_steps, WeightSteps
 from gatewise.aggregation.weights import effective_size
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.evolving import after_burn_in, AveragedExpert
@@ -29,18 +30,20 @@ STEP = 2**20  # candidates looked at together
 class Observations(NamedTuple):
     """Rows to learn from: X as it was handed in, its numbers (n, d), the responses (n,), and sample weights (n,).
 
-    A row of weight w has the noise scale sigma / sqrt(w). None stands for equal weights.
+    A row of ``weight`` w has the noise scale sigma / sqrt(w); ``copies`` says how many copies of it, next to each
+    other, a row counts as, and need not be whole (`weight_steps`). None stands for 1.
     """
 
     X: Any
     rows: Floats
     y: Floats
     weight: Floats | None = None
+    copies: Floats | None = None
 
     def part(self, chosen: Indices) -> "Observations":
         """The chosen rows, in the order in which they are listed."""
-        weight = None if self.weight is None else self.weight[chosen]
-        return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen], weight)
+        weights = (None if each is None else each[chosen] for each in (self.weight, self.copies))
+        return Observations(_safe_indexing(self.X, chosen), self.rows[chosen], self.y[chosen], *weights)
 
     @property
     def root(self) -> Floats:
@@ -114,23 +117,36 @@ class OrderFit(NamedTuple):
 
 class BlockRows(NamedTuple):
     """The rows of one block: their numbers (n, d), features (n, p), responses less the shared experts (n,), and
-    predictions of the routed experts (n, M); both are multiplied by the roots of the sample weights."""
+    predictions of the routed experts (n, M); both are multiplied by the roots of the sample weights. Where rows have
+    copies, a row stands here once for each of its steps, with the power (n,) of the step."""
 
     rows: Floats
     features: Floats
     y: Floats
     F: Floats
+    power: Floats | None = None
 
     def part(self, rows: slice) -> "BlockRows":
         """Some of the rows."""
-        return BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows])
+        power = None if self.power is None else self.power[rows]
+        return BlockRows(self.rows[rows], self.features[rows], self.y[rows], self.F[rows], power)
 
     @classmethod
     def of(cls, gate: Gate, sample: Observations, F: Floats, n_shared: int) -> "BlockRows":
         """The rows of a sample with the predictions F (n, M_S + M) of all experts, shared ones first."""
         root = sample.root
         y = root * (sample.y - F[:, :n_shared].sum(axis=1))
-        return cls(sample.rows, gate.features(sample.rows), y, root[:, None] * F[:, n_shared:])
+        block = cls(sample.rows, gate.features(sample.rows), y, root[:, None] * F[:, n_shared:])
+        if sample.copies is None:
+            return block
+        steps = weight_steps(sample.copies)
+        row = steps.row
+        return cls(block.rows[row], block.features[row], y[row], block.F[row], steps.power)
+
+    def durations(self, cuts: Indices) -> Floats:
+        """The fraction of the time from each cut to the next, (cuts - 1,): of the rows, or of their powers."""
+        until = np.arange(len(self.y) + 1) if self.power is None else np.append(0.0, np.cumsum(self.power))
+        return np.asarray(np.diff(until[cuts]) / until[-1])
 
 
 def fit_order(
@@ -158,10 +174,25 @@ def fit_order(
 
 
 def finished(fit: OrderFit, online: Observations, F: Floats, n_shared: int, n_calibration: int) -> OrderFit:
-    """The fit with predictions in the units of y, the shared experts included, from those of the scaled rows."""
+    """The fit with predictions in the units of y, the shared experts included, from those of the scaled rows.
+
+    Where a row passed in several steps, its prediction is that before the first of them.
+    """
+    if online.copies is not None:
+        fit = _by_row(fit, weight_steps(online.copies))
     part = slice(n_calibration, n_calibration + len(fit.online))
     predictions = fit.online / online.root[part] + F[part, :n_shared].sum(axis=1)
     return fit._replace(online=predictions, F=F[part])
+
+
+def _by_row(fit: OrderFit, steps: WeightSteps) -> OrderFit:
+    """The fit with diagnostics for every row, from those for every step."""
+    ends = steps.ends
+    return fit._replace(
+        online=fit.online[steps.first],
+        leading_path=fit.leading_path[ends] if len(fit.leading_path) else fit.leading_path,
+        ess=fit.ess[ends[1:] - 1] if len(fit.ess) else fit.ess,
+    )
 
 
 def prior_gate(setting: AggregationSetting, rows: Floats) -> Floats:
@@ -192,8 +223,8 @@ def _over_net(
     if isinstance(candidates, DeviceCandidates):
         return _over_device_net(setting, net, candidates, calibration, aggregation, pools)
     sigma, prior = net_scales(setting, candidates, calibration), log_prior(net)
-    features, y, F = aggregation.features, aggregation.y, aggregation.F
-    result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, None, setting.n_threads)
+    features, y, F, power = aggregation.features, aggregation.y, aggregation.F, aggregation.power
+    result = aggregate(candidates, features, y, F, sigma, setting.noise, prior, None, setting.n_threads, power)
     piece = Piece(1.0, candidates, result.mean_weights[0], pools)
     return net_fit(setting, net, sigma, aggregation, result, [piece], pools)
 
@@ -211,8 +242,8 @@ def net_fit(
     candidates, prior = pieces[0].candidates, log_prior(net)
     mean = pieces[0].weights if len(pieces) == 1 else np.sum([p.share * p.weights for p in pieces], axis=0)
     leading = _leading(mean)
-    features, y, F = aggregation.features, aggregation.y, aggregation.F
-    along = weight_path(candidates, features, y, F, sigma, result.log_z, leading, setting.noise, prior)
+    features, y, F, power = aggregation.features, aggregation.y, aggregation.F, aggregation.power
+    along = weight_path(candidates, features, y, F, sigma, result.log_z, leading, setting.noise, prior, power)
     return OrderFit(
         pieces=pieces,
         average=average,
@@ -305,9 +336,9 @@ def over_particles(
     if scale is None:
         low, high = setting.blocks.scale_bounds(calibration.y)
         scale = Calibration(calibration.rows, calibration.y, calibration.F, low, high)
-    rows, y, F = aggregation.rows, aggregation.y, aggregation.F
+    rows, y, F, power = aggregation.rows, aggregation.y, aggregation.F, aggregation.power
     result = run_particles(
-        particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads
+        particles, setting.gate, rows, y, F, setting.noise, scale, rng=rng, n_threads=setting.n_threads, power=power
     )
     cuts = np.array([0, len(y)]) if edges is None else edges
     pieces = [p for epoch in result.epochs for p in _epoch_pieces(setting, aggregation, states, cuts, epoch)]
@@ -342,8 +373,8 @@ def _epoch_pieces(
         means = epoch_means(epoch, candidates, rows.features, rows.y, rows.F, setting.noise, cuts, setting.n_threads)
     experts = [states[int(np.searchsorted(edges, cut, side="right")) - 1] for cut in cuts[:-1]]
     return [
-        Piece(float(stop - start) / len(aggregation.y), candidates, weights, pools)
-        for start, stop, weights, pools in zip(cuts[:-1], cuts[1:], means, experts, strict=True)
+        Piece(float(share), candidates, weights, pools)
+        for share, weights, pools in zip(aggregation.durations(cuts), means, experts, strict=True)
     ]
 
 

@@ -1,6 +1,6 @@
 """From the time-averaged aggregate to one gate: step (f) of `alg:general`, step (d) of `alg:cross-entropy`."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import helmert
@@ -13,6 +13,7 @@ from gatewise.aggregation.ordered import AggregationSetting, Observations
 from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.pieces import aggregated_prediction, aggregated_weights, Piece
 from gatewise.aggregation.soft_labels import cross_entropy_fit
+from gatewise.aggregation.weight_steps import weight_steps
 from gatewise.arrays import as_rows, Floats
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import ScoreGate
@@ -40,10 +41,14 @@ class CrossEntropyReport(NamedTuple):
 
 
 def project_in_l2(
-    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
+    setting: AggregationSetting,
+    pieces: list[Piece],
+    average: GatedExperts,
+    measure: L2Projection,
+    sample: Observations,
 ) -> tuple[Floats, NearestCandidate]:
     """The nearest candidate to the aggregate, with the time-averaged experts (`remark3.2`)."""
-    points, quadrature = measure.rule(X)
+    points, quadrature = measure.rule(sample.X, sample.copies)
     net = _net(setting, pieces)
     candidates = setting.candidates(net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
@@ -54,14 +59,18 @@ def project_in_l2(
 
 
 def project_classes_in_l2(
-    setting: AggregationSetting, pieces: list[Piece], average: GatedExperts, measure: L2Projection, X: Any
+    setting: AggregationSetting,
+    pieces: list[Piece],
+    average: GatedExperts,
+    measure: L2Projection,
+    sample: Observations,
 ) -> tuple[Floats, NearestCandidate]:
     """As `project_in_l2`, for experts that give probabilities: the squares are summed over the classes.
 
     Differences of probabilities have the sum 0 over the C classes, so C - 1 orthonormal contrasts hold all of their
     squares: a row stands once for each contrast, with the experts' values of it as their predictions.
     """
-    points, quadrature = measure.rule(X)
+    points, quadrature = measure.rule(sample.X, sample.copies)
     net, P = _net(setting, pieces), average.experts.predict(points)  # (Q, M, C)
     P = P @ helmert(P.shape[2]).T  # (Q, M, C - 1)
     target = np.einsum("qm,qmc->qc", aggregated_weights(pieces, setting.gate, points, setting.n_threads), P)
@@ -84,8 +93,11 @@ def project_by_cross_entropy(
     """One softmax gate fitted to the aggregated gates at the rows of the fourth block.
 
     The time-expanded loss is linear in the soft labels, so it is the loss at the time-averaged ones. Probabilities of
-    several classes take the place of predictions at several times in the compatibility constant.
+    several classes take the place of predictions at several times in the compatibility constant. Rows that have
+    copies, in whole numbers, stand there as often.
     """
+    if last.copies is not None:
+        last = last.part(weight_steps(last.copies).row)
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
     differences = _differences(setting, pieces, last, fit.theta, labels)

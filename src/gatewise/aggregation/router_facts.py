@@ -46,7 +46,10 @@ class RouterFacts:
 
 @dataclass(frozen=True)
 class ClassRouterFacts:
-    """Mean log losses one step ahead of the aggregate, of every expert and of the mean; else as `RouterFacts`."""
+    """Mean log losses one step ahead of the aggregate, of every expert and of the mean; else as `RouterFacts`.
+
+    The means are by sample weight.
+    """
 
     names: list[str]
     aggregate: float
@@ -78,14 +81,20 @@ def _table(facts: RouterFacts | ClassRouterFacts) -> list[str]:
     return [f"  {name:<{width}}  {value:.4g}" for name, value in rows]
 
 
-def class_router_facts(setting: AggregationSetting, fits: Sequence[OrderFit]) -> ClassRouterFacts:
-    """The facts of the fits of all orders, whose forecasts are the probabilities of what was observed."""
+def class_router_facts(
+    setting: AggregationSetting, fits: Sequence[OrderFit], weights: Sequence[Floats]
+) -> ClassRouterFacts:
+    """The facts of the fits of all orders, whose forecasts are the probabilities of what was observed.
+
+    ``weights`` (n3,) are the sample weights of each order's aggregation rows.
+    """
     F, online = np.concatenate([fit.F for fit in fits]), np.concatenate([fit.online for fit in fits])
+    weight = np.concatenate(weights)
     return ClassRouterFacts(
         names=setting.pools.experts.names,
-        aggregate=-float(np.mean(np.log(online))),
-        experts=-np.log(F).mean(axis=0),
-        mean=-float(np.mean(np.log(F.mean(axis=1)))),
+        aggregate=-float(np.average(np.log(online), weights=weight)),
+        experts=-np.average(np.log(F), axis=0, weights=weight),
+        mean=-float(np.average(np.log(F.mean(axis=1)), weights=weight)),
         n=len(online),
         n_candidates=_size(setting),
         effective=float(np.mean([fit.effective for fit in fits])),

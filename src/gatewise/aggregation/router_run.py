@@ -150,7 +150,7 @@ def learn_along(
         theta, report = project_by_cross_entropy(setting, pieces, average, last)
     else:
         project = project_classes_in_l2 if average.experts.outputs else project_in_l2
-        theta, report = project(setting, pieces, average, measure, sample.X)
+        theta, report = project(setting, pieces, average, measure, sample)
     return LearnedRouter(setting.gate, pieces, average, theta, report, 0.0), fits
 
 

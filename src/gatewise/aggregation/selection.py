@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.aggregation.scales import check_bounds, clipped_scale
+from gatewise.aggregation.weight_steps import weight_steps
 from gatewise.aggregation.weights import init, run
 from gatewise.arrays import as_rows, as_vector, Floats
 from gatewise.noise import as_noise, LogDensity, Noise
@@ -21,7 +22,8 @@ class Weighing(NamedTuple):
     """The result of the aggregation of L candidates over n rows.
 
     path (n + 1, L): row t holds the weights that predict row t, the last row those after all; weights (L,): the mean
-    of the n that predicted; online (n,): the weighted predictions, each made before its response was seen.
+    of those that predicted, over rows and their copies; online (n,): the weighted predictions, each made before its
+    response was seen.
     """
 
     path: Floats
@@ -48,10 +50,13 @@ def scales(F: ArrayLike, y: ArrayLike, bounds: tuple[float, float]) -> Floats:
     return clipped_scale(response[:, None] - rows, *check_bounds(bounds))
 
 
-def weigh(F: ArrayLike, y: ArrayLike, sigma: ArrayLike, noise: NoiseLike = "gaussian") -> Weighing:
-    """AFTER over the rows with equal weights at first; F (n, L), y (n,), sigma one number or (L,).
+def weigh(
+    F: ArrayLike, y: ArrayLike, sigma: ArrayLike, noise: NoiseLike = "gaussian", copies: Floats | None = None
+) -> Weighing:
+    """AFTER over the rows with equal weights at first; F (n, L), y (n,), sigma one number, (L,) or (n, L).
 
-    w_{l,t+1} is proportional to w_{l,t} h{(y_t - F_tl) / sigma_l} / sigma_l.
+    w_{l,t+1} is proportional to w_{l,t} h{(y_t - F_tl) / sigma_l} / sigma_l. A row counts as so
+    many copies (n,) of it next to each other (`weight_steps`); as one, if None.
 
     >>> weigh([[0.0, 1.0], [0.0, 1.0]], [0.0, 0.0], sigma=1.0).path.round(3)
     array([[0.5  , 0.5  ],
@@ -60,18 +65,22 @@ def weigh(F: ArrayLike, y: ArrayLike, sigma: ArrayLike, noise: NoiseLike = "gaus
     """
     rows, response = _checked(F, y)
     L = rows.shape[1]
-    scale = np.broadcast_to(np.asarray(sigma, dtype=np.float64), (L,))
+    scale = np.broadcast_to(np.asarray(sigma, dtype=np.float64), rows.shape)
     if not (np.isfinite(scale).all() and (scale > 0.0).all()):
         raise ValueError(f"sigma must be finite and above 0, not {sigma!r}")
     with np.errstate(over="ignore"):  # a density may be zero: the weights then say so, or that it is zero for all
         log_density = as_noise(noise).log_density((response[:, None] - rows) / scale) - np.log(scale)
-    _, log_path = run(init(np.zeros(L)), log_density)
-    path: Floats = np.exp(log_path)
-    return Weighing(path, path[:-1].mean(axis=0), (path[:-1] * rows).sum(axis=1))
+    if copies is None:
+        path: Floats = np.exp(run(init(np.zeros(L)), log_density)[1])
+        return Weighing(path, path[:-1].mean(axis=0), (path[:-1] * rows).sum(axis=1))
+    steps = weight_steps(copies)
+    along: Floats = np.exp(run(init(np.zeros(L)), log_density[steps.row] * steps.power[:, None])[1])
+    path = along[steps.ends]
+    return Weighing(path, np.average(along[:-1], 0, steps.power), (path[:-1] * rows).sum(axis=1))
 
 
-def nearest(F: ArrayLike, weights: ArrayLike) -> Nearest:
-    """The candidate nearest to the weighted sum of all in mean square over the rows of F (n, L).
+def nearest(F: ArrayLike, weights: ArrayLike, copies: Floats | None = None) -> Nearest:
+    """The candidate nearest to the weighted sum of all in mean square over rows F (n, L) and copies (n,) of them.
 
     argmin_l mean_i (F_il - sum_r weights_r F_ir)^2; equal distances go to the first.
 
@@ -82,7 +91,7 @@ def nearest(F: ArrayLike, weights: ArrayLike) -> Nearest:
     shares = as_vector(weights, "weights", rows.shape[1])
     # Distances from the first candidate: a constant that all share must not cost digits.
     relative = rows - rows[:, [0]]
-    distances = np.mean((relative - (relative @ shares)[:, None]) ** 2, axis=0)
+    distances = np.average((relative - (relative @ shares)[:, None]) ** 2, 0, copies)
     return Nearest(int(np.argmin(distances)), distances)
 
 

@@ -1,7 +1,7 @@
 """A choice among candidates averaged over several random orders of the rows: steps (b) to (d) of `alg:selection`."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +27,33 @@ class Selection(NamedTuple):
     weighings: list[Weighing]
 
 
-def orders_with_one_first_block(n: int, n_first: int, n_orders: int, rng: np.random.Generator) -> list[Indices]:
+def orders_with_one_first_block(
+    n: int, n_first: int, n_orders: int, rng: np.random.Generator, labels: NDArray[Any] | None = None
+) -> list[Indices]:
     """Random orders of n rows that all begin with the same ``n_first`` rows: the candidates are fitted there once.
+
+    Where these rows are all of one class by their labels (n,), the last of them changes places with the next row of
+    another class: most classifiers cannot be fitted to one class.
 
     >>> orders = orders_with_one_first_block(6, 2, 3, np.random.default_rng(0))
     >>> len({tuple(order[:2]) for order in orders}), len({tuple(order) for order in orders})
     (1, 3)
     """
     first = rng.permutation(n)
+    if labels is not None and n_first and (labels[first[:n_first]] == labels[first[0]]).all():
+        other = int(np.argmax(labels[first] != labels[first[0]]))  # 0 where there is one class in all
+        first[[n_first - 1, other]] = first[[other, n_first - 1]]
     others = [np.concatenate([first[:n_first], rng.permutation(first[n_first:])]) for _ in range(n_orders - 1)]
     return [first, *others]
 
 
-def block_orders(blocks: Blocks, n: int, n_first: int, rng: np.random.Generator) -> list[Indices]:
+def block_orders(
+    blocks: Blocks, n: int, n_first: int, rng: np.random.Generator, labels: NDArray[Any] | None = None
+) -> list[Indices]:
     """The orders of n rows that ``blocks`` asks for, all with the same ``n_first`` rows at the beginning."""
     if blocks.order == "given":
         return blocks.orders(n, rng)
-    return orders_with_one_first_block(n, n_first, blocks.n_orders, rng)
+    return orders_with_one_first_block(n, n_first, blocks.n_orders, rng, labels)
 
 
 def select(
@@ -54,25 +64,34 @@ def select(
     blocks: Blocks,
     noise: Noise,
     compared: Floats | None = None,
+    copies: Floats | None = None,
+    weight: Floats | None = None,
 ) -> Selection:
     """Weigh the candidates along every order, average the weights, and take the candidate nearest to the aggregate.
 
     F (n, L) are the predictions of the candidates and y (n,) the responses. The first ``counts.burn_in`` rows of an
     order, on which the candidates were fitted, are not used; the next ``counts.calibration`` give the noise scales,
     unless ``blocks.sigma`` is given, and the rest the weights. Distances to the aggregate are means over the rows of
-    ``compared`` (Q, L), which are the predictions outside of the first block unless given.
+    ``compared`` (Q, L), which are the predictions outside of the first block unless given. A row of weight w (n,) has
+    the noise scale sigma / sqrt(w). copies (n,) says how many copies of it a row counts as; then ``compared`` has as
+    many rows, one after the other, for each row outside of the first block.
     """
-    sigmas, weighings = [], []
+    sigmas, weighings, root = [], [], np.ones(len(y)) if weight is None else np.sqrt(weight)
     for order in orders:
         second, third = np.split(order[counts.burn_in :], [counts.calibration])
         if blocks.sigma is not None:
             sigma = np.full(F.shape[1], float(blocks.sigma))
         else:
-            sigma = scales(F[second], y[second], blocks.scale_bounds(y[second]))
+            response = root[second] * y[second]
+            sigma = scales(root[second, None] * F[second], response, blocks.scale_bounds(response))
         sigmas.append(sigma)
-        weighings.append(weigh(F[third], y[third], sigma, noise))
+        often = None if copies is None else copies[third]
+        weighings.append(weigh(F[third], y[third], sigma / root[third, None], noise, often))
     weights = np.mean([weighing.weights for weighing in weighings], axis=0)
-    candidate, distances = nearest(F[orders[0][counts.burn_in :]] if compared is None else compared, weights)
+    rest = orders[0][counts.burn_in :]
+    compared = F[rest] if compared is None else compared
+    area = None if copies is None else np.repeat(copies[rest], len(compared) // len(rest))
+    candidate, distances = nearest(compared, weights, area)
     return Selection(candidate, distances, weights, sigmas, weighings)
 
 

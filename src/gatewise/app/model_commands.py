@@ -108,6 +108,7 @@ def fit(
     frame = _read(data, sep, encoding, decimal).frame
     kind, note = tasks.find_task(frame, target) if task is None else (tasks.checked_task(task), "")
     table = tables.training_table(frame, target, drop or (), key, keep or (), classes=kind == "classification")
+    del frame  # what it takes may be much of the memory
     tell([*table.notes, *([note] if note else [])])
     with shown(), nullcontext() if scheduler is None else on_scheduler(scheduler):
         saved, trial = fitting.fit_and_score(table, pool, gates, test, seed, jobs if scheduler is None else None)

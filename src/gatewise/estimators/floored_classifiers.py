@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.arrays import Floats, Indices
-from gatewise.estimators.validation import checked_labels, validated
+from gatewise.estimators.validation import checked_labels, rows_that_count, validated
 from gatewise.experts.class_expert import ClassExpert
-from gatewise.experts.pool import nonzero_assignments, Pool
+from gatewise.experts.pool import nonzero_assignments, Pool, weight_params
 from gatewise.experts.protocol import can_predict
 from gatewise.router.class_rows import ClassRows, ProbabilityFloor
 
@@ -23,7 +24,8 @@ class FlooredClassifiers:
     """M experts that answer with probabilities of ``classes`` (C,), and the floor of these.
 
     Every probability p becomes (1 - e) p + e / C with e = 1 / (n + 1) for the n rows of a fit: a wrong 0 costs about
-    log(n C) and not everything, and all that the floor costs beside it is one nat in the sum over the rows.
+    log(n C) and not everything, and all that the floor costs beside it is one nat in the sum over the rows. Where the
+    sum of the sample weights is larger than the number of rows, it takes the place of n.
     """
 
     classes: NDArray[Any]
@@ -31,24 +33,40 @@ class FlooredClassifiers:
     floor: ProbabilityFloor
 
     @classmethod
-    def of(cls, experts: Sequence[tuple[str, Any]], labels: NDArray[Any], seed: int, kind: str = "expert") -> Self:
-        """Experts that can predict or are to be fitted, for the classes of labels (n,) and of the former."""
+    def of(
+        cls,
+        experts: Sequence[tuple[str, Any]],
+        labels: NDArray[Any],
+        seed: int,
+        kind: str = "expert",
+        weight: Floats | None = None,
+        given: bool = True,
+    ) -> Self:
+        """Experts that can predict or are to be fitted, for the classes of labels (n,) and of the former.
+
+        Where all were ``given`` as they are, and not fitted to some of these rows, one of them must know each label.
+        """
         ready = {name: can_predict(expert) for name, expert in experts}
-        classes = _all_classes(labels, [(name, expert) for name, expert in experts if ready[name]], len(experts))
+        classes = _all_classes(labels, [(name, expert) for name, expert in experts if ready[name]])
+        if given and all(hasattr(expert, "classes_") for _, expert in experts):
+            _check_known(labels, experts)
         wrapped = [
             (name, ClassExpert.of_fitted(one, classes) if ready[name] else ClassExpert(one, classes, seed))
             for name, one in experts
         ]
-        floor = np.full(len(experts), 1.0 / (len(labels) + 1.0))
+        n = float(len(labels)) if weight is None else max(float(len(labels)), float(weight.sum()))
+        floor = np.full(len(experts), 1.0 / (n + 1.0))
         return cls(
             classes,
             Pool(wrapped, kind=kind, outputs=(len(classes),)),
             ProbabilityFloor(floor, np.full(len(classes), 1.0 / len(classes))),
         )
 
-    def fitted(self, X: Any, labels: NDArray[Any]) -> Self:
-        """The pool with those experts fitted that could not predict."""
-        return replace(self, pool=self.pool.fit_unfitted(X, self.codes(labels).astype(np.float64)))
+    def fitted(self, X: Any, labels: NDArray[Any], weight: Floats | None = None) -> Self:
+        """The pool with those experts fitted that could not predict, with sample weights where they take them."""
+        params = {name: weight_params(expert.classifier, weight) for name, expert in self.pool.experts}
+        pool = replace(self.pool, params=params)
+        return replace(self, pool=pool.fit_unfitted(X, self.codes(labels).astype(np.float64)))
 
     def codes(self, labels: NDArray[Any]) -> Indices:
         """The numbers of labels (n,)."""
@@ -68,6 +86,19 @@ class FlooredClassifiers:
         for m, rows, part, p in self.pool.answers(X, nonzero_assignments(weights)):
             total[rows] += part[:, None] * self.floor.apply_one(m, p)
         return total
+
+
+class LabelledRows(NamedTuple):
+    """Rows of positive sample weight: X as it was given, its numbers (n, d), and the labels (n,).
+
+    ``weight`` (n,) are the sample weights, None where none were given, and ``number`` (n,) says which rows they are.
+    """
+
+    X: Any
+    numbers: Floats
+    labels: NDArray[Any]
+    weight: Floats | None
+    number: Indices
 
 
 class ProbabilityModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -93,11 +124,14 @@ class ProbabilityModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_classifiers")
 
-    def _labelled(self, X: Any, y: Any) -> tuple[Any, Floats, NDArray[Any]]:
-        """X as it was given, its numbers (n, d), and the labels (n,), checked."""
+    def _labelled(self, X: Any, y: Any, sample_weight: Any = None) -> LabelledRows:
+        """The rows that count, checked; X must hold numbers."""
         given, labels, _ = checked_labels(self, X, y, None, reset=True)
         rows = validated(self, X, reset=False, dtype=np.float64)
-        return (given if hasattr(X, "shape") else rows), rows, labels
+        given, (kept, weight) = given if hasattr(X, "shape") else rows, rows_that_count(sample_weight, len(labels))
+        if len(kept) < len(labels):
+            given, rows, labels = _safe_indexing(given, kept), rows[kept], labels[kept]
+        return LabelledRows(given, rows, labels, weight, kept)
 
     def _rows_for(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -118,17 +152,20 @@ def blocks_of_classes(blocks: Blocks | None) -> Blocks:
     return replace(blocks, sigma=1.0)
 
 
-def _all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]], n_experts: int) -> NDArray[Any]:
-    """The classes of the labels and of the fitted experts; an error where no expert can know one of the labels."""
+def _check_known(labels: NDArray[Any], experts: Sequence[tuple[str, Any]]) -> None:
+    """An error where a label is none of the classes that the experts have seen."""
+    strange = np.setdiff1d(labels, np.concatenate([np.asarray(expert.classes_) for _, expert in experts])).tolist()
+    if strange:
+        raise ValueError(f"y has the label {strange[0]!r}, which no expert has seen")
+
+
+def _all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]]) -> NDArray[Any]:
+    """The classes of the labels and of the fitted experts."""
     classes = np.unique(labels)
     known = [(name, np.asarray(one.classes_)) for name, one in fitted if hasattr(one, "classes_")]
     for name, own in known:
         if (own.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
             raise ValueError(f"the expert {name!r} knows the classes {own.tolist()}, and y has {classes.tolist()}")
-    if len(known) == n_experts:
-        strange = classes[~np.isin(classes, np.concatenate([own for _, own in known]))].tolist()
-        if strange:
-            raise ValueError(f"y has the label {strange[0]!r}, which no expert has seen")
     found = np.unique(np.concatenate([classes, *(own for _, own in known)])) if known else classes
     if len(found) < 2:
         raise ValueError(f"y must have at least two classes, but has one class, {found.tolist()[0]!r}")

@@ -77,7 +77,7 @@ class GateClassifier(ProbabilityModel):
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateClassifier":
         """Fit the gate to rows X (n, d) and labels y (n,)."""
-        given, rows, labels = self._labelled(X, y)
+        given, rows, labels, *_ = self._labelled(X, y)
         pools = GatedExperts.of(self.experts, (), checked_gate(self.gate).n_experts)
         pools.check_fitted()
         now = RUNNING.get()

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, validated
+from gatewise.estimators.validation import all_or_nothing, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
@@ -65,7 +65,8 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     weights_path_ : array (n3 + 1, L)
         The weights before each of these rows and after the last.
     order_ , blocks_ : array (n,), (n1, n2, n3)
-        The random order of the rows, and the rows in each block: with both a fit can be replayed by hand.
+        The random order of the rows, without those of sample weight 0, and the rows in each block: with both a fit
+        can be replayed by hand.
 
     With several orders ``sigma_``, ``online_predictions_``, ``weights_path_`` and ``order_`` have a leading axis.
 
@@ -96,9 +97,16 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> "GateSelector":
-        """Fit, weigh and choose on rows X and responses y (n,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "GateSelector":
+        """Fit, weigh and choose on rows X and responses y (n,).
+
+        As in `RouterAggregator`, a row of sample weight w has the noise scale sigma / sqrt(w), in units in which the
+        mean weight is 1; one of weight 0 is left out, and candidates get the weights, too, where they take them.
+        """
         X, response = self._sample(X, y)
+        kept, weight = rows_that_count(sample_weight, len(response))
+        if weight is not None:
+            X, response, weight = _safe_indexing(X, kept), response[kept], weight / weight.mean()
         noise, blocks = as_noise(self.noise), _checked(self.blocks)
         pool = Pool.of(self.candidates, "candidates", kind="candidate")
         counts = blocks.counts(len(response), pool.can_predict, cross_entropy=False)
@@ -107,17 +115,17 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         now = RUNNING.get()
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
-        pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
+        pool = pool.weighted(weight, first).fit_unfitted(_safe_indexing(X, first), response[first])
         F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
         found = pool.predict(_safe_indexing(X, rest))
         guard = ForecastGuard.fit(found, response[rest])
         F[rest] = guard.apply(found)[0]
         if now is not None:
             now.stage("weights")
-        selection = select(F, response, orders, counts, blocks, noise)
+        selection = select(F, response, orders, counts, blocks, noise, weight=weight)
         self._pool, self._guard, self.candidates_ = pool, guard, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.calibration, counts.aggregation)
-        self._report(orders, selection)
+        self._report([kept[order] for order in orders], selection)
         return self
 
     def predict(self, X: Any, readout: Readout = "aggregate") -> Floats:

@@ -176,8 +176,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     cv : int, splitter, iterable of splits, "prefit" or None
         How rows are held out; None is a shuffled `KFold` of five. With splits in time, as from `TimeSeriesSplit`, the
         router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
-        router; X and y may then be dask arrays or data frames. Where inputs and forecasts are more than 2^27
-        numbers, a random part of the rows is used, the same wherever they are.
+        router; X and y may then be dask arrays or data frames. Of more than 2^20 rows, or where inputs or forecasts
+        are more than 2^26 numbers, a random part is used, the same wherever they are.
     n_jobs, random_state
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None

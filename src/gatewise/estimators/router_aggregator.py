@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
@@ -15,8 +16,8 @@ from gatewise.aggregation.particles.particle_run import Particles
 from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
-from gatewise.arrays import as_rng, as_rows, as_vector, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate, validated
+from gatewise.arrays import as_rng, as_rows, check_readout, Floats, Indices, Readout, renamed
+from gatewise.estimators.validation import all_or_nothing, checked_gate, rows_that_count, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -194,11 +195,7 @@ def as_measure(projection: Any) -> L2Projection | None:
 
 def _observations(X: Any, rows: Floats, y: Floats, sample_weight: Any) -> tuple[Observations, Indices]:
     """The rows of positive sample weight, and their numbers."""
-    everything = np.arange(len(y))
-    if sample_weight is None:
-        return Observations(X, rows, y), everything
-    weight = as_vector(sample_weight, "sample_weight", len(y))
-    if (weight < 0.0).any() or np.count_nonzero(weight) < 2:
-        raise ValueError("sample_weight must not be negative, and at least two rows need one that is not zero")
-    kept = np.flatnonzero(weight)
-    return Observations(X, rows, y, weight / weight[kept].mean()).part(kept), kept
+    kept, weight = rows_that_count(sample_weight, len(y))
+    if weight is None:
+        return Observations(X, rows, y), kept
+    return Observations(_safe_indexing(X, kept), rows[kept], y[kept], weight / weight.mean()), kept

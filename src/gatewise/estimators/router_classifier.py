@@ -5,7 +5,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +17,12 @@ from gatewise.aggregation.router_facts import class_router_facts
 from gatewise.aggregation.router_run import learn_along
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
-from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
+from gatewise.estimators.floored_classifiers import (
+    blocks_of_classes,
+    FlooredClassifiers,
+    LabelledRows,
+    ProbabilityModel,
+)
 from gatewise.estimators.router_aggregator import as_measure
 from gatewise.estimators.validation import all_or_nothing, checked_gate
 from gatewise.experts.gated import GatedExperts
@@ -100,18 +105,27 @@ class RouterClassifier(ProbabilityModel):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> "RouterClassifier":
-        """Learn the gate from rows X and labels y (n,)."""
-        given, rows, labels = self._labelled(X, y)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "RouterClassifier":
+        """Learn the gate from rows X and labels y (n,).
+
+        A row of sample weight w counts as w copies of it next to each other in the order: its likelihood enters to
+        the power w, and its time is worth w in the average over time. It passes in steps of weight 1 and a last one
+        of the rest. A row of weight 0 is left out. Experts get the weights, too, where they take them.
+        """
+        table = self._labelled(X, y, sample_weight)
+        n, weight = len(table.labels), table.weight
         pools = GatedExperts.of(self.experts, (), checked_gate(self.gate).n_experts)
         blocks, measure, rng = blocks_of_classes(self.blocks), as_measure(self.projection), as_rng(self.random_state)
-        classifiers = FlooredClassifiers.of(pools.experts.experts, labels, seed=int(rng.integers(2**31)))
-        n1, _, n3, n4 = counts = blocks.counts(len(labels), classifiers.pool.can_predict, measure is None)
-        orders = block_orders(blocks, len(labels), n1, rng)
-        classifiers, F = _asked(classifiers, given, labels, orders[0][:n1])
+        if measure is None and weight is not None and (weight % 1.0).any():
+            raise ValueError("sample_weight must be whole numbers with projection='cross_entropy'; else take 'l2'")
+        seed = int(rng.integers(2**31))
+        classifiers = FlooredClassifiers.of(pools.experts.experts, table.labels, seed=seed, weight=weight)
+        n1, _, n3, n4 = counts = blocks.counts(n, classifiers.pool.can_predict, measure is None)
+        orders = block_orders(blocks, n, n1, rng, table.labels)
+        classifiers, F = _asked(classifiers, table, orders[0][:n1])
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):
-            self.gate.check_theta(net.theta([0]), rows.shape[1])
+            self.gate.check_theta(net.theta([0]), table.numbers.shape[1])
         setting = AggregationSetting(
             gate=self.gate,
             net=net,
@@ -122,11 +136,12 @@ class RouterClassifier(ProbabilityModel):
             static=F,
             n_threads=numba.get_num_threads(),
         )
-        sample = Observations(given, rows, np.zeros(len(labels)))  # the residual of a mixture z is -z
+        sample = Observations(table.X, table.numbers, np.zeros(n), copies=weight)  # the residual of a mixture z is -z
         self._router, fits = learn_along(setting, sample, orders, measure, rng)
-        self._classifiers, self._facts = classifiers, class_router_facts(setting, fits)
+        weights = [np.ones(n3) if weight is None else weight[order[n1 : n1 + n3]] for order in orders]
+        self._classifiers, self._facts = classifiers, class_router_facts(setting, fits, weights)
         self.blocks_ = (n1, n3, n4) if n4 else (n1, n3)
-        self._report(fits, orders)
+        self._report(fits, [table.number[order] for order in orders])
         return self
 
     def predict_proba(self, X: Any, readout: Readout = "aggregate") -> Floats:
@@ -157,15 +172,15 @@ class RouterClassifier(ProbabilityModel):
         self.acceptance_, self.ess_ = first.acceptance, first.ess
 
 
-def _asked(
-    classifiers: FlooredClassifiers, X: Any, labels: NDArray[Any], first: Indices
-) -> tuple[FlooredClassifiers, Floats]:
+def _asked(classifiers: FlooredClassifiers, table: LabelledRows, first: Indices) -> tuple[FlooredClassifiers, Floats]:
     """The experts, fitted to the first block where need be, and what they gave to the other labels, (n, M)."""
+    X, labels = table.X, table.labels
     rest, now = np.setdiff1d(np.arange(len(labels)), first), RUNNING.get()
     if now is not None:
         now.stage("experts", max(1, len(classifiers.pool.unfitted())))
     if len(first):
-        classifiers = classifiers.fitted(_safe_indexing(X, first), labels[first])
+        weight = None if table.weight is None else table.weight[first]
+        classifiers = classifiers.fitted(_safe_indexing(X, first), labels[first], weight)
     F = np.full((len(labels), len(classifiers.pool)), np.nan)
     F[rest] = classifiers.observed(_safe_indexing(X, rest) if len(first) else X, labels[rest])
     return classifiers, F

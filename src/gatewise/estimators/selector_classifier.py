@@ -11,7 +11,7 @@ from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
 from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
-from gatewise.estimators.validation import all_or_nothing, checked_labels, validated
+from gatewise.estimators.validation import all_or_nothing, checked_labels, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.losses import Outcome
 from gatewise.mixture.averaged_gates import averaged_gates
@@ -71,30 +71,43 @@ class SelectorClassifier(ProbabilityModel):
         self.verbose = verbose
 
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> "SelectorClassifier":
-        """Fit, weigh and choose on rows X and labels y (n,)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SelectorClassifier":
+        """Fit, weigh and choose on rows X and labels y (n,).
+
+        Sample weights are counts, as in `RouterClassifier`: a row of weight w counts as w copies of it next to each
+        other in the order, one of weight 0 is left out, and candidates get the weights, too, where they take them.
+        """
         given, labels, _ = checked_labels(self, X, y, None, reset=True)
+        kept, weight = rows_that_count(sample_weight, len(labels))
+        if len(kept) < len(labels):
+            given, labels = _safe_indexing(given, kept), labels[kept]
         blocks, pool = blocks_of_classes(self.blocks), Pool.of(self.candidates, "candidates", kind="candidate")
         if len(np.unique(labels)) < 2:
             raise ValueError(f"y must have at least two classes, but has one class, {labels.tolist()[0]!r}")
-        counts, n, rng = blocks.counts(len(labels), pool.can_predict, False), len(labels), as_rng(self.random_state)
-        orders = block_orders(blocks, n, counts.burn_in, rng)
+        n, ready = len(labels), pool.can_predict
+        counts = blocks.counts(n, ready, cross_entropy=False)
+        orders = block_orders(blocks, n, counts.burn_in, as_rng(self.random_state), labels)
         first, rest = orders[0][: counts.burn_in], orders[0][counts.burn_in :]
+        if not ready and (labels[first] == labels[first[0]]).all():
+            raise ValueError(
+                f"the first block, {len(first)} rows, has one class, {labels[first].tolist()[0]!r}, and candidates "
+                "cannot be fitted to it: take a larger burn_in, or order='random', in blocks"
+            )
         now = RUNNING.get()
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
-        pool = pool.fit_unfitted(_safe_indexing(given, first), labels[first])
-        classifiers = FlooredClassifiers.of(pool.experts, labels, seed=0, kind="candidate")
+        pool = pool.weighted(weight, first).fit_unfitted(_safe_indexing(given, first), labels[first])
+        classifiers = FlooredClassifiers.of(pool.experts, labels, 0, "candidate", weight, given=ready)
         P = classifiers.probabilities(_safe_indexing(given, rest))  # (rest, L, C)
         F = np.full((n, len(pool)), np.nan)
         F[rest] = ClassRows(P, classifiers.codes(labels[rest])).observed
         if now is not None:
             now.stage("weights")
         compared = P.swapaxes(1, 2).reshape(-1, len(pool))
-        selection = select(F, np.zeros(n), orders, counts, blocks, Outcome(), compared)
+        selection = select(F, np.zeros(n), orders, counts, blocks, Outcome(), compared, weight)
         self._pool, self._classifiers, self.candidates_ = pool, classifiers, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.aggregation)
-        self._report(orders, selection)
+        self._report([kept[order] for order in orders], selection)
         return self
 
     def predict_proba(self, X: Any, readout: Readout = "aggregate") -> Floats:

@@ -34,6 +34,10 @@ RESERVED = (
     "verbose",
     "device",
 )
+NO_THREAD = (
+    "there is no memory, or no leave, for one more thread: free some, fit to fewer rows, or set "
+    "numba.set_num_threads(1) and n_jobs=1"
+)
 Estimator = TypeVar("Estimator")
 Parameters = ParamSpec("Parameters")
 
@@ -69,9 +73,17 @@ def all_or_nothing(
                 fitted = any(name.endswith("_") and not name.startswith("_") for name in before)
                 kept = "still answers by its earlier fit" if fitted else "is not fitted, as before"
                 error.add_note(f"{type(self).__name__}: the fit was interrupted; the model {kept}")
+            if _has_no_thread(error):
+                raise MemoryError(NO_THREAD) from error
             raise
 
     return guarded
+
+
+def _has_no_thread(error: BaseException) -> bool:
+    """Whether a thread could not be started; joblib's pool then fails as it tries to end those that it has."""
+    kinds = ((RuntimeError, "start new thread"), (AttributeError, "'DummyProcess' object has no attribute"))
+    return any(isinstance(error, kind) and words in str(error) for kind, words in kinds)
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any:
@@ -119,7 +131,7 @@ def _is_as_in_fit(model: Any, X: Any) -> bool:
         same = numbers is X and numbers.shape[1] == getattr(model, "n_features_in_", None)
     else:
         same = numbers is not X and list(X.columns) == named.tolist()
-    return same and bool(numbers.min() >= -LARGEST and numbers.max() <= LARGEST)  # a NaN is not
+    return same and float(numbers.min()) >= -LARGEST and float(numbers.max()) <= LARGEST  # a NaN is not
 
 
 def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Floats, Floats]:
@@ -153,18 +165,31 @@ def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
     labels = column_or_1d(labels, warn=True)
-    if labels.dtype == object:  # a missing label is no class
-        missing = [
-            place
-            for place, label in enumerate(labels)
-            if label is None or (isinstance(label, float) and np.isnan(label))
-        ]
-        if missing:
-            raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+    if labels.dtype.kind in "OM":  # a missing label is no class
+        _check_objects(labels)
     elif labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity")
     check_classification_targets(labels)
     return X, labels, _checked_weight(X, labels, sample_weight, reset)
+
+
+def _check_objects(labels: NDArray[Any]) -> None:
+    """An error for labels (n,) one of which is missing, or that cannot be sorted."""
+    missing = [
+        place
+        for place, label in enumerate(labels)
+        if label is None or type(label).__name__ == "NAType" or label != label  # noqa: PLR0124 - NaN and NaT
+    ]
+    if missing:
+        raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+    kinds = sorted({type(label).__name__ for label in labels})
+    if len(kinds) > 1:
+        try:
+            np.sort(labels)
+        except TypeError as error:
+            raise ValueError(
+                f"y must have labels that can be sorted, not some of each of {', '.join(kinds)}: make them all text"
+            ) from error
 
 
 def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
@@ -176,6 +201,17 @@ def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) ->
     if (weight < 0.0).any() or (reset and not weight.any()):
         raise ValueError("sample_weight must not be negative, and not zero for all rows")
     return weight
+
+
+def rows_that_count(sample_weight: Any, n: int) -> tuple[NDArray[np.intp], Floats | None]:
+    """The numbers of the rows of positive sample weight, and their weights; None where none are given."""
+    if sample_weight is None:
+        return np.arange(n), None
+    weight = as_vector(sample_weight, "sample_weight", n)
+    kept = np.flatnonzero(weight)
+    if (weight < 0.0).any() or len(kept) < 2:
+        raise ValueError("sample_weight must not be negative, and at least two rows need one that is not zero")
+    return kept, weight[kept]
 
 
 def drawn_seed(random_state: Any) -> int:
@@ -214,7 +250,7 @@ def refuse_huge(X: Any) -> None:
             refuse_lossy(np.zeros(0, dtype=complex), f"column {name} of X")
         if values.dtype.kind == "f" and len(values):
             size = np.where(np.isfinite(values), np.abs(values), 0.0)
-            if size.max() > LARGEST:
+            if float(size.max()) > LARGEST:  # a limit beyond float32 would overflow
                 row = int(size.argmax())
                 where = f"column {name} is {values[row]:g} at row {row}"
                 raise ValueError(f"X must not exceed {LARGEST:g}, but {where}; change its unit")

@@ -183,11 +183,17 @@ class Pool:
             return list(self.experts)
         return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
+    def weighted(self, sample_weight: Floats | None, rows: Indices) -> Self:
+        """The pool whose experts, where they take them, are fitted with the sample weights (n,) of these rows."""
+        own = None if sample_weight is None else sample_weight[rows]
+        return replace(self, params={name: weight_params(expert, own) for name, expert in self.experts})
+
     def fit_unfitted(self, X: Any, y: Floats) -> Self:
         """A pool in which every expert can predict: copies of the unfitted ones are fitted to the rows, others stay.
 
-        The copies are deep copies and not made by `clone`, which would undo the fit of experts inside of an unfitted
-        one. All are copied at once, so that an expert that several of them hold is copied once for all.
+        The fits get ``params``. The copies are deep copies and not made by `clone`, which would undo the fit of
+        experts inside of an unfitted one. All are copied at once, so that an expert that several of them hold is
+        copied once for all.
         """
         unfitted = self.unfitted()
         models = copy.deepcopy([expert for _, expert in unfitted])
@@ -195,21 +201,22 @@ class Pool:
         now = RUNNING.get()
         for name, model in copies.items():
             with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
-                model.fit(X, y)
+                model.fit(X, y, **self.params.get(name, {}))
             if now is not None:
                 now.step(name)
-        return self.with_models(copies.get(name, expert) for name, expert in self.experts)
+        return replace(self, experts=[(name, copies.get(name, expert)) for name, expert in self.experts], params={})
 
-    def predict(self, X: Any) -> Floats:
-        """The predictions of all experts, (n, M)."""
+    def predict(self, X: Any, rows: Indices | None = None) -> Floats:
+        """The predictions of all experts, (n, M), at the n rows of X or at those of the numbers ``rows`` (n,)."""
+        X = X if rows is None else _safe_indexing(X, rows)
         if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
             columns = [
-                expert_predictions(one, X, self._label(name), self.outputs, missing=self.missing)
+                expert_predictions(one, X, self._label(name), self.outputs, rows, self.missing)
                 for name, one in self.experts
             ]
         else:
             columns = Parallel(n_jobs=bounded_jobs(self.n_jobs), require="sharedmem")(
-                delayed(expert_predictions)(one, X, self._label(name), self.outputs, missing=self.missing)
+                delayed(expert_predictions)(one, X, self._label(name), self.outputs, rows, self.missing)
                 for name, one in self.experts
             )
         return np.stack(columns, axis=1) if columns else np.empty((_n_rows(X), 0))
@@ -400,7 +407,8 @@ def _fit_one(
         model = clone(expert).fit(part, target, **_check_method_params(X, keywords, indices=None if whole else train))
     if len(test) == 0:
         return model, np.empty(0)
-    return None, expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
+    answer = expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
+    return None, answer if answer.base is None else answer.copy()  # one column would keep all of the rows in memory
 
 
 def _fold_labels(splits: Sequence[Split]) -> list[str]:

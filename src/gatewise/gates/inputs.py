@@ -1,7 +1,7 @@
 """From a table to the inputs of a gate: standardised coordinates of a row, and whether it lies within the data."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -180,12 +180,17 @@ class GateInputs(FieldsOnly):
 
     @classmethod
     def fit(cls, X: Any, n_components: int, fade: float) -> Self:
-        """Learn the encoding from the rows of X."""
+        """Learn the encoding from the rows of X, block by block, so that few copies of all are in memory at once."""
         columns = tuple(read_columns(X))
-        encoded = cls(columns, np.zeros(0), np.ones(0), None, fade).encode(X)
-        mean, scale = encoded.mean(axis=0), encoded.std(axis=0)
+        plain = cls(columns, np.zeros(0), np.ones(0), None, fade)
+        encoded = [plain.encode(block) for block in _row_blocks(X)]
+        n = sum(map(len, encoded))
+        mean = np.sum([block.sum(axis=0) for block in encoded], axis=0) / n
+        scale = np.sqrt(np.sum([((block - mean) ** 2).sum(axis=0) for block in encoded], axis=0) / n)
         scale = np.where(scale > 0.0, scale, 1.0)
-        rotation = _principal((encoded - mean) / scale, n_components) if encoded.shape[1] > n_components else None
+        rotation = None
+        if len(mean) > n_components:
+            rotation = _principal(((block - mean) / scale for block in encoded), n, n_components)
         return cls(columns, mean, scale, rotation, fade)
 
     @property
@@ -224,6 +229,14 @@ class GateInputs(FieldsOnly):
         return NumberTable.of(self.columns)
 
 
+def _row_blocks(X: Any) -> Iterator[Any]:
+    """The rows of a table in blocks of about BLOCK_NUMBERS values; one block at least."""
+    table = X if hasattr(X, "columns") else np.asarray(X)
+    size, rows = max(1, BLOCK_NUMBERS // max(1, table.shape[1])), table.iloc if hasattr(table, "iloc") else table
+    for start in range(0, max(1, len(table)), size):
+        yield rows[start : start + size]
+
+
 def _excess(columns: tuple[Column | None, ...], X: Any) -> Floats:
     """The largest excess of the columns at every row, (n,)."""
     table = table_columns(X)
@@ -241,13 +254,15 @@ def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:
     return np.concatenate(parts, axis=1) if parts else np.zeros((n, 0))
 
 
-def _principal(Z: Floats, n_components: int) -> Floats:
-    """The leading principal axes, each divided by its standard deviation, (p, r)."""
-    if Z.shape[1] > len(Z):  # the same axes from the smaller matrix of products of rows
-        variances, mixtures = np.linalg.eigh(Z @ Z.T / len(Z))
-        axes = Z.T @ (mixtures / np.sqrt(len(Z) * np.maximum(variances, SMALLEST * variances.max())))
+def _principal(blocks: Iterator[Floats], n: int, n_components: int) -> Floats:
+    """The leading principal axes of n rows in blocks (., p), each divided by its standard deviation, (p, r)."""
+    first = next(blocks)
+    if first.shape[1] > n:  # the same axes from the smaller matrix of products of rows
+        Z = np.concatenate([first, *blocks])
+        variances, mixtures = np.linalg.eigh(Z @ Z.T / n)
+        axes = Z.T @ (mixtures / np.sqrt(n * np.maximum(variances, SMALLEST * variances.max())))
     else:
-        variances, axes = np.linalg.eigh(Z.T @ Z / len(Z))
+        variances, axes = np.linalg.eigh(sum((Z.T @ Z for Z in blocks), first.T @ first) / n)
     order = np.argsort(-variances)[:n_components]
     order = order[variances[order] > SMALLEST * variances.max()]
     axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)

@@ -94,11 +94,9 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
     Experts that make the same forecasts count as one, the first of them, and of more than MOST_ROUTED only the most
-    useful are in the list; the others have no weight. Of more than MOST_LEARNED rows a random choice is used.
+    useful are in the list; the others have no weight.
     """
     M = held_out.F.shape[1]
-    if not task.shared.experts and not task.settings.specialize:  # these look at every row
-        held_out = _some_entries(held_out, task.seed)
     distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
     if len(distinct) > MOST_ROUTED and not task.routed.outputs:
         distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
@@ -111,12 +109,12 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     return fit, view
 
 
-def _some_entries(held: HeldOut, seed: int) -> HeldOut:
-    """The entries, or a random choice of them where there are many, in their order."""
+def _some_entries(task: TrainingTask, held: HeldOut) -> HeldOut:
+    """The entries, or a random choice of them where they are more than MOST_LEARNED, in their order."""
     n = len(held.rows)
-    if n <= MOST_LEARNED:
+    if n <= MOST_LEARNED or task.shared.experts or task.settings.specialize:  # these look at every row
         return held
-    return held.part(np.sort(np.random.default_rng([seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False)))
+    return held.part(np.sort(np.random.default_rng([task.seed, 3]).choice(n, isqrt(MOST_LEARNED * n), replace=False)))
 
 
 def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> RouterFit:
@@ -260,15 +258,20 @@ def train(task: TrainingTask) -> Trained:
 
 
 def use_as_they_are(task: TrainingTask) -> Trained:
-    """Learn a router over experts that were fitted before (cv="prefit"), taking no row to be among those they saw."""
+    """Learn a router over experts that were fitted before (cv="prefit"), taking no row to be among those they saw.
+
+    Of many rows the experts are asked for those only that the router learns from.
+    """
     if task.settings.specialize:
         raise ValueError("settings.specialize refits experts, but cv='prefit' says to leave them as they are")
     n = len(task.y)
     always = np.zeros(n)
     if task.shared.experts:
         always = task.shared.total(task.X)
-    F = task.routed.predict(task.X)
-    fit, view = route(task, _in_parts(F, task.seed), task.y - always)
+    held = _some_entries(task, _in_parts(n, task.seed))
+    some = len(held.rows) < n
+    F = task.routed.predict(task.X, held.rows) if some else task.routed.predict(task.X)[held.rows]
+    fit, view = route(task, replace(held, F=F), task.y - always)
     error = float(fit.loss.error(fit.forecasts).mean())
     experts, shared = ([expert for _, expert in pool.experts] for pool in (task.routed, task.shared))
     stage = TrainingStage(error)
@@ -309,13 +312,12 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     return signal
 
 
-def _in_parts(F: Floats, seed: int) -> HeldOut:
-    """Forecasts F (n, M) of rows that no expert saw, as if held out in PARTS random parts, or in halves if many."""
-    n = len(F)
+def _in_parts(n: int, seed: int) -> HeldOut:
+    """n rows that no expert saw, as if held out in PARTS random parts, or in halves if many; no forecasts yet."""
     part = np.sort(np.arange(n) % min(PARTS if n <= MOST_LEARNED else 2, n))
     rows = np.random.default_rng(seed).permutation(n)
     train = tuple(np.sort(rows[part != number]) for number in range(part[-1] + 1))
-    return HeldOut(rows, part, F[rows], train)
+    return HeldOut(rows, part, np.empty((n, 0)), train)
 
 
 def _test_folds(task: TrainingTask) -> list[Indices]:
@@ -353,7 +355,7 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
         always[held.rows] = held.F.sum(axis=1)
     pool = task.routed if weights is None else _weighted(task, weights)
     routed, held = pool.fit(task.X, task.y - always, task.splits)
-    fit, view = route(task, held, task.y - always)
+    fit, view = route(task, _some_entries(task, held), task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     stage = TrainingStage(error, _specialization(task, fit))
     return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))

@@ -15,12 +15,16 @@ from gatewise.kernels.loss_kinds import GIVEN
 
 
 class ParticleRows(NamedTuple):
-    """Observations: X (n, d), inputs (n, p) as `Form.rows` computes them, responses y (n,), predictions F (n, M)."""
+    """Observations: X (n, d), inputs (n, p) as `Form.rows` computes them, responses y (n,), predictions F (n, M).
+
+    The density of observation t counts to the power power[t], which is at most 1.
+    """
 
     X: Floats
     inputs: Floats
     y: Floats
     F: Floats
+    power: Floats
 
     def part(self, start: int, stop: int) -> "ParticleRows":
         """Observations start to stop - 1."""
@@ -80,9 +84,8 @@ class SoftmaxForm:
         return self._gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
-        return ParticleRows(
-            X, np.ascontiguousarray(self.gate.features(X), dtype=np.float64), y, np.ascontiguousarray(F)
-        )
+        features = np.ascontiguousarray(self.gate.features(X), dtype=np.float64)
+        return ParticleRows(X, features, y, np.ascontiguousarray(F), np.ones(len(y)))
 
     def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
@@ -122,7 +125,7 @@ class KernelForm:
     def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
         kernels = self.gate.features(X)
         design = F[:, :, None] * kernels[:, None, :]  # (n, M, C)
-        return ParticleRows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F)
+        return ParticleRows(X, design.reshape(len(F), F.shape[1] * kernels.shape[1]), y, F, np.ones(len(y)))
 
     def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
@@ -155,7 +158,7 @@ class WeightsForm:
         return self._gate
 
     def rows(self, X: Floats, y: Floats, F: Floats) -> ParticleRows:
-        return ParticleRows(X, X, y, F)
+        return ParticleRows(X, X, y, F, np.ones(len(y)))
 
     def residuals(self, theta: Floats, rows: ParticleRows) -> Floats:
         out = np.empty((len(theta), rows.y.size))
@@ -182,12 +185,16 @@ def form_of(gate: Gate) -> Form:
     return WeightsForm(gate)
 
 
-def checked_rows(form: Form, X: Any, y: Any, F: Any) -> ParticleRows:
-    """At least one observation, finite and of matching shapes, or an error that names what is wrong."""
+def checked_rows(form: Form, X: Any, y: Any, F: Any, power: Floats | None = None) -> ParticleRows:
+    """At least one observation, finite and of matching shapes, or an error that names what is wrong.
+
+    power (n,) is 1 unless given.
+    """
     inputs = as_rows(X)
     responses, experts = as_vector(y, "y", len(inputs)), as_rows(F, "F")
     if len(inputs) == 0 or experts.shape != (len(inputs), form.gate.n_experts):
         raise ValueError(
             f"F must have shape (n, {form.gate.n_experts}) with n = {len(inputs)} >= 1, not {experts.shape}"
         )
-    return form.rows(inputs, responses, experts)
+    rows = form.rows(inputs, responses, experts)
+    return rows if power is None else rows._replace(power=as_vector(power, "power", len(inputs)))

@@ -95,17 +95,17 @@ class Likelihood:
             return np.asarray(self.noise.log_density(residuals / sigma[:, None]) - np.log(sigma)[:, None])
 
     def value(self, theta: Floats, rows: ParticleRows, exponent: float = 1.0) -> Floats:
-        """The log likelihood of the rows, (S,); the density of the last row enters to the power ``exponent``."""
+        """The log likelihood of the rows, each to its power, (S,); the last one's is multiplied by ``exponent``."""
         log_densities = self.log_densities(self.form.residuals(theta, rows), self.scales(theta))
         return np.asarray(log_densities @ _counts(rows, exponent))
 
     def value_and_grad(self, theta: Floats, rows: ParticleRows, exponent: float = 1.0) -> tuple[Floats, Floats]:
         """The log likelihood as `value`, (S,), and its gradient in theta, that of sigma(theta) included."""
-        n = rows.y.size - 1 + exponent if rows.y.size else 0.0
+        counts = _counts(rows, exponent)
+        n = float(counts.sum())
         sigma, sigma_grad = self._scales_and_grad(theta)
-        if self.power is None:
+        if self.power is None or (rows.power < 1.0).any():  # compiled sums take every row once
             z = self.form.residuals(theta, rows) / sigma[:, None]
-            counts = _counts(rows, exponent)
             slopes = score(self.noise, z) * counts
             value = np.asarray(self.noise.log_density(z)) @ counts - n * np.log(sigma)
             grad = self.form.residual_gradient(theta, rows, slopes / sigma[:, None])
@@ -144,7 +144,7 @@ class Likelihood:
 
 
 def _counts(rows: ParticleRows, exponent: float) -> Floats:
-    """How often every row's log density counts, (n,): once, the last one ``exponent`` times."""
-    counts = np.ones(rows.y.size)
-    counts[-1:] = exponent
+    """How often every row's log density counts, (n,): its power, that of the last one times ``exponent``."""
+    counts = rows.power.copy()
+    counts[-1:] *= exponent
     return counts

@@ -51,8 +51,8 @@ class Particles:
 class Epoch(NamedTuple):
     """Observations start..stop-1, predicted by one particle set theta (S, r, c).
 
-    ``weights`` (S,) is the mean over them of the weights that predicted them; ``log_weights`` (S,) are those of the
-    first, and sigma (S,) the scales, from which all of them can be had again.
+    ``weights`` (S,) is the mean over them, by their powers, of the weights that predicted them; ``log_weights`` (S,)
+    are those of the first, and sigma (S,) the scales, from which all of them can be had again.
     """
 
     start: int
@@ -88,17 +88,18 @@ def run_particles(
     *,
     rng: np.random.Generator | int,
     n_threads: int = 1,
+    power: Floats | None = None,
 ) -> ParticleRun:
     """Aggregate the whole gate family along a stream: step (e) of `alg:general` with particles for the net.
 
     X (n, d), y (n,); F (n, M) holds the experts' predictions of every observation at its time. ``scale`` is the
     noise's standard deviation where known, or the rows that calibrate every particle's. The result is fixed by
-    ``rng`` whatever ``n_threads`` is.
+    ``rng`` whatever ``n_threads`` is. The density of observation t counts to the power power[t], at most 1.
     """
     rng = np.random.default_rng(rng)
     form = form_of(gate)
     domain = Simplices() if isinstance(gate, KernelGate) else Box(float(particles.radius))
-    stream = checked_rows(form, X, y, F)
+    stream = checked_rows(form, X, y, F, power)
     likelihood = Likelihood.build(form, noise, scale)
     # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
     with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
@@ -107,16 +108,17 @@ def run_particles(
 
 
 def _follow(problem: smc.ParticleProblem, state: smc.ParticleState, rng: np.random.Generator) -> ParticleRun:
-    n = problem.rows.y.size
+    n, power = problem.rows.y.size, problem.rows.power
     reports: list[smc.StepReport] = []
     epochs: list[Epoch] = []
     start, first, total = 0, state, np.zeros(state.log_weights.size)
     for t in range(n):
-        total += np.exp(state.log_weights)
+        total += power[t] * np.exp(state.log_weights)
         state, report = smc.step(problem, state, t, rng, last=t == n - 1)
         reports.append(report)
         if report.acceptance is not None or t == n - 1:
-            epochs.append(Epoch(start, t + 1, first.theta, first.sigma, first.log_weights, total / (t + 1 - start)))
+            mean = total / power[start : t + 1].sum()
+            epochs.append(Epoch(start, t + 1, first.theta, first.sigma, first.log_weights, mean))
             start, first, total = t + 1, state, np.zeros(state.log_weights.size)
     return ParticleRun(
         predictions=np.array([report.prediction for report in reports]),

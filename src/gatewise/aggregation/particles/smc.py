@@ -200,7 +200,7 @@ def step(
 
 
 def _forecast(problem: ParticleProblem, state: ParticleState, row: ParticleRows) -> tuple[float, Floats]:
-    """The weighted prediction of one row, and every particle's log density of its response, (S,)."""
+    """The weighted prediction of one row, and every particle's log density of its response, times its power, (S,)."""
     forecasts = predictions(problem.likelihood.form, state.theta, row)  # (S, 1)
-    log_density = problem.likelihood.log_densities(row.y - forecasts, state.sigma)[:, 0]
+    log_density = row.power * problem.likelihood.log_densities(row.y - forecasts, state.sigma)[:, 0]
     return float(np.exp(state.log_weights) @ forecasts[:, 0]), log_density

@@ -75,7 +75,8 @@ def training_table(
         notes.append(f"left out: {int((~known).sum())} rows without a value of {target!r}")
     if not columns:
         raise ValueError(f"no column is left beside the target {target!r}")
-    return TrainingTable(as_inputs(frame.loc[known], columns), y[known], columns, target, tuple(notes), key)
+    rows = frame if known.all() else frame.loc[known]
+    return TrainingTable(as_inputs(rows, columns), y[known], columns, target, tuple(notes), key)
 
 
 def column_roles(inputs: Any, keep: Iterable[str] = ()) -> tuple[tuple[ColumnKind, ...], list[str]]:

@@ -38,25 +38,31 @@ def set_noise(
 
 
 @leaf
-def _log_density(noise: int, df: float, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
-    """offset - shape(r * scale)."""
+def _log_density(noise: int, df: float, power: Floats, t: int, r: Lanes, scale: Lanes, offset: Lanes) -> Lanes:
+    """offset - shape(r * scale), for the log loss times power[t]."""
     u = r * scale
     if noise == GAUSSIAN:
         return offset - u * u
     if noise == DOUBLE_EXPONENTIAL:
         return offset - larger(u, 0.0 - u)
     if noise == OUTCOME:
-        return choose(u, LEAST, log_lanes(u), fill(IMPOSSIBLE)) + offset
+        times = power[t] if power.size > 0 else 1.0
+        return (choose(u, LEAST, log_lanes(u), fill(IMPOSSIBLE)) + offset) * times
     square = u * u  # where it overflows, the density is 0
     return choose(square, HUGE, fill(-np.inf), offset - log_lanes(square + 1.0) * (0.5 * (df + 1.0)))
 
 
 @leaf
-def add_log_density(noise: int, df: float, w: Strip, r: Strip, scale: Strip, offset: Strip) -> Strip:
-    """w + log densities of the residuals r: the log weights after an observation."""
+def add_log_density(
+    noise: int, df: float, power: Floats, t: int, w: Strip, r: Strip, scale: Strip, offset: Strip
+) -> Strip:
+    """w + log densities of the residuals r: the log weights after observation t.
+
+    With the log loss a density counts to the power power[t]; to the first, if power is empty.
+    """
     return (
-        w[0] + _log_density(noise, df, r[0], scale[0], offset[0]),
-        w[1] + _log_density(noise, df, r[1], scale[1], offset[1]),
-        w[2] + _log_density(noise, df, r[2], scale[2], offset[2]),
-        w[3] + _log_density(noise, df, r[3], scale[3], offset[3]),
+        w[0] + _log_density(noise, df, power, t, r[0], scale[0], offset[0]),
+        w[1] + _log_density(noise, df, power, t, r[1], scale[1], offset[1]),
+        w[2] + _log_density(noise, df, power, t, r[2], scale[2], offset[2]),
+        w[3] + _log_density(noise, df, power, t, r[3], scale[3], offset[3]),
     )

@@ -65,13 +65,15 @@ def weight_rule(
     noise: int,
     df: float,
     margin: float | None = None,
+    power: Floats | None = None,
 ) -> WeightRule:
     """A `WeightRule` from plain arguments: the scales, prior and noise density that turn residuals into weights.
 
     sigma (S,), or one number for all candidates; log_prior (S,), where -inf excludes a candidate, or None for a
     uniform prior; noise, df: a noise family of `loss_kinds` and the degrees of freedom of Student t; margin: a
     candidate is left out of a sum while its log weight is below the log of the sum of all weights by more than this;
-    log S + NEGLIGIBLE if None.
+    log S + NEGLIGIBLE if None; power (n,), each above 0 and at most 1, or None for 1: of the probabilities of the
+    outcomes, where the noise is the log loss.
     """
     scales = np.ascontiguousarray(np.atleast_1d(sigma), dtype=np.float64)
     prior = np.empty(0) if log_prior is None else np.ascontiguousarray(log_prior, dtype=np.float64)
@@ -82,6 +84,7 @@ def weight_rule(
         flat_prior=-size,
         noise=noise,
         df=float(df),
+        power=np.empty(0) if power is None else np.ascontiguousarray(power, dtype=np.float64),
         margin=size + NEGLIGIBLE if margin is None else margin,
     )
 
@@ -145,16 +148,26 @@ def sweep(tables: Tables, rule: WeightRule, n_threads: int = 1) -> Sweep:
 def mean_weights(tables: Tables, rule: WeightRule, swept: Sweep, edges: Integers, n_threads: int = 1) -> Floats:
     """The second sweep: weights averaged over the times edges[j] <= t < edges[j + 1], (segments, S).
 
-    0 = edges[0] < edges[1] < ... <= n; swept: the result of `sweep` for the same tables and the same rule.
+    0 = edges[0] < edges[1] < ... <= n; swept: the result of `sweep` for the same tables and the same rule. Where the
+    rule has powers, a time counts by its power in the average.
     """
     out = np.empty((len(edges) - 1, count_candidates(tables)))
-    means = Means(swept.top, np.exp(-swept.log_mass), edges, out)
+    inverse_mass = np.exp(-swept.log_mass)
+    if rule.power.size:
+        inverse_mass[: edges[-1]] *= _relative(rule.power[: edges[-1]], edges)
+    means = Means(swept.top, inverse_mass, edges, out)
 
     def task(_: int, start: int, stop: int) -> None:
         weight_units(SECOND, tables, _whole(start, stop), rule, NO_SUMS, means, swept.until, NONE)
 
     run(task, _pieces(tables), n_threads)
     return out
+
+
+def _relative(power: Floats, edges: Integers) -> Floats:
+    """Each power divided by the mean of its segment edges[j] <= t < edges[j + 1]."""
+    length = np.diff(edges)
+    return np.asarray(power * np.repeat(length / np.add.reduceat(power, edges[:-1]), length))
 
 
 def gate_mean(tables: Tables, weights: Floats, n_threads: int = 1) -> Floats:

@@ -32,8 +32,9 @@ class WeightRule(NamedTuple):
 
     sigma (S,) or (1,): the scale of every candidate, or one for all; log_prior (S,), or empty: then every candidate's
     log prior is flat_prior; noise, df: the code of the noise family in `loss_kinds` and the degrees of freedom of
-    Student t; margin: a candidate whose log weight is below log Z, the log of the sum of all weights, by more than
-    this need not be summed.
+    Student t; power (n,), each at most 1, or empty for 1: with the log loss, the probability of outcome t counts to
+    the power power[t]; margin: a candidate whose log weight is below log Z, the log of the sum of all weights, by
+    more than this need not be summed.
     """
 
     sigma: Floats
@@ -41,6 +42,7 @@ class WeightRule(NamedTuple):
     flat_prior: float
     noise: int
     df: float
+    power: Floats
     margin: float
 
 
@@ -180,11 +182,11 @@ def _sweep_member(
                 for t in range(look, stop):
                     r = load_strip(state.residual, (t - begin) * TILE + column)
                     _add_strip(w, r, t, sums)
-                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+                    w = add_log_density(rule.noise, rule.df, rule.power, t, w, r, z, o)
             else:
                 for t in range(look, stop):
                     r = load_strip(state.residual, (t - begin) * TILE + column)
-                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+                    w = add_log_density(rule.noise, rule.df, rule.power, t, w, r, z, o)
             store_strip(state.log_weight, at, w)
     return until
 
@@ -230,12 +232,12 @@ def _mean_member(
                 for t in range(look, stop):
                     total = _add_weights(total, w, top[t], inverse_mass[t])
                     r = load_strip(state.residual, (t - begin) * TILE + column)
-                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+                    w = add_log_density(rule.noise, rule.df, rule.power, t, w, r, z, o)
                 store_strip(state.total, at, total)
             else:
                 for t in range(look, stop):
                     r = load_strip(state.residual, (t - begin) * TILE + column)
-                    w = add_log_density(rule.noise, rule.df, w, r, z, o)
+                    w = add_log_density(rule.noise, rule.df, rule.power, t, w, r, z, o)
             store_strip(state.log_weight, at, w)
 
 
@@ -250,7 +252,7 @@ def _raise_member(rule: WeightRule, state: UnitState, member: int, begin: int, e
             at = member * TILE + column
             w, r = load_strip(state.log_weight, at), load_strip(state.residual, (t - begin) * TILE + column)
             z, o = load_strip(state.scale, at), load_strip(state.offset, at)
-            store_strip(state.log_weight, at, add_log_density(rule.noise, rule.df, w, r, z, o))
+            store_strip(state.log_weight, at, add_log_density(rule.noise, rule.df, rule.power, t, w, r, z, o))
         bound[t + 1] = max(bound[t + 1], _largest(state.log_weight, member * TILE))
 
 
