@@ -145,17 +145,16 @@ class ClusterFeatures:
     bandwidth: float
     places: Indices  # (r,)
     seed: int | None  # None for a grid
-
-    @property
-    def n_features(self) -> int:
-        return len(self.centers)
+    n_features: int  # C
 
     @classmethod
     def fit(cls, gate: Any, inputs: Inputs, F: Floats, seed: int) -> Self:  # noqa: ARG003
         places = np.arange(min(KERNEL_INPUTS, inputs.Z.shape[1]))
         if gate.mesh is not None:
-            return cls(gate.centers(len(places)), gate.bandwidth, places, None)
-        return cls(*_clusters(inputs.Z[:, places], n_centers(len(inputs.Z), len(places)), seed), places, seed)
+            centers = gate.centers(len(places))
+            return cls(centers, gate.bandwidth, places, None, len(centers))
+        centers, bandwidth = _clusters(inputs.Z[:, places], n_centers(len(inputs.Z), len(places)), seed)
+        return cls(centers, bandwidth, places, seed, len(centers))
 
     def about(self, coordinates: Indices, inputs: Inputs) -> Self:
         """Clusters in these coordinates, no more of them than there are: fewer coordinates have a finer mesh."""
@@ -163,7 +162,8 @@ class ClusterFeatures:
             return self
         places, n = coordinates[:KERNEL_INPUTS], len(inputs.Z)
         count = min(n_centers(n, len(places)), n_centers(n, len(self.places)))
-        return type(self)(*_clusters(inputs.Z[:, places], count, self.seed), places, self.seed)
+        centers, bandwidth = _clusters(inputs.Z[:, places], count, self.seed)
+        return type(self)(centers, bandwidth, places, self.seed, len(centers))
 
     def features(self, inputs: Inputs, F: Floats | None) -> Floats:  # noqa: ARG002
         distances = _squared_distances(inputs.Z[:, self.places], self.centers)

@@ -185,7 +185,7 @@ def device_paths(
             shape = rows.F.shape[1], rows.features.shape[1]
             cut = shape[0] * shape[1]
             turned = path[:, :cut].reshape(len(path), *shape)[:, np.argsort(frame.experts)]
-            b = path[:, cut:][:, np.argsort(frame.columns)]
+            b = np.ascontiguousarray(path[:, cut:][:, np.argsort(frame.columns)])
             asked = sample.asked
             wanted = rows._replace(
                 features=double(RotatedColumns(request.features, axes, asked).part(0, len(asked))),

@@ -218,11 +218,11 @@ def fit_lists(
     Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
     """
     with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
-        parts, now = by_group(candidates), RUNNING.get()
+        asked, now = [out for _, out in splits], RUNNING.get()
         weights = np.zeros((len(splits), len(weight)))
         for number, (known, _) in enumerate(splits):
             weights[number, known] = weight[known]
-        task = ListTask.prepare(rows, loss, weights, [out for _, out in splits])
+        parts, task = by_group(candidates), ListTask.prepare(rows, loss, weights, asked)
         groups: list[FittedGroup] = []
         if now is not None:
             now.stage(f"list of the {purpose}", len(parts))

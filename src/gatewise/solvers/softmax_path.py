@@ -297,7 +297,7 @@ def fit_paths(
             (request, axes, sample), L, M = job, len(fit.path), len(fit.offset)
             place, cut = np.argsort(np.argsort(request.spreads, kind="stable")), M * fit.rows.width
             theta = fit.path[place, :cut].reshape(L, M, fit.rows.width)[:, np.argsort(fit.frame.experts)]
-            linear = fit.path[place, cut:][:, np.argsort(fit.frame.columns)]
+            linear = np.ascontiguousarray(fit.path[place, cut:][:, np.argsort(fit.frame.columns)])
             path, ks = np.concatenate([theta.reshape(L, cut), linear], axis=1), np.array(request.ks, dtype=np.intp)
             for rows, point, mixed, out in fit.pieces:
                 mixtures(rows, np.log(sample.reference), path, ks, point, mixed)
