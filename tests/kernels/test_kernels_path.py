@@ -6,8 +6,8 @@ from scipy.special import softmax
 
 from gatewise.kernels.compiled import compiled_fma
 from gatewise.kernels.path import packed_rows, preconditioner, products
-from gatewise.kernels.path.gate_path import make_work
 from gatewise.kernels.path.packed_rows import LINEAR, LOGARITHM, PackedRows, QUADRATIC
+from gatewise.solvers.softmax_path import make_work
 
 KINDS = {"quadratic": QUADRATIC, "log": LOGARITHM, "linear": LINEAR}
 PENALTIES = 0.3, 1.7

@@ -334,7 +334,7 @@ def _prepared(request: PathRequest, axes: Floats, sample: RowSample, F: Floats, 
         rows.target[: len(kept)] = own.y
     ascending, total = np.argsort(request.spreads, kind="stable"), float(weight.sum())
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
-    work, out = _make_work(rows), np.zeros((len(ascending), 1 + len(request.ks), len(sample.asked)))
+    work, out = make_work(rows), np.zeros((len(ascending), 1 + len(request.ks), len(sample.asked)))
     pieces = _asked(request, axes, F, sample, out)
     return PathFit(
         rows=rows,
@@ -448,7 +448,7 @@ def _tiles(columns: Floats, filling: float) -> Floats:
     return rows.reshape(len(rows) // TILE, TILE, k).transpose(0, 2, 1).ravel()
 
 
-def _make_work(rows: PackedRows) -> PathWork:
+def make_work(rows: PackedRows) -> PathWork:
     """Room for fits to these rows, filled with zeros."""
     M, width, q = rows.n_experts, rows.width, rows.n_linear
     most, padded = max(M, q), -(-max(M, q) // WIDTH) * WIDTH
