@@ -23,7 +23,6 @@ from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.nn.devices import as_device, numbers_of
 from gatewise.solvers.softmax_path import (
-    ACCURACY,
     FIRST_RADIUS,
     fit_frame,
     FittedPath,
@@ -201,7 +200,7 @@ def device_paths(
 def _fitted(request: PathRequest, rows: GateRows, loss: RowLoss) -> Floats:
     """The parameters (L, size) of one request for one sample."""
     total = float(rows.weight.sum())
-    edge = 0.5 * ACCURACY**2 * total, FIRST_RADIUS * sqrt(total)
+    edge = 0.5 * request.accuracy**2 * total, FIRST_RADIUS * sqrt(total)
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
     x = np.zeros(rows.F.shape[1] * rows.features.shape[1] + rows.linear.shape[1])
     path = np.zeros((len(request.spreads), x.size))

@@ -38,6 +38,7 @@ GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients b
 # What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
 # sqrt(C / n) such units, many times as much.
 FINE = 1e-3
+RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
 WHOLE = 4096  # rows up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
@@ -256,7 +257,8 @@ class PlainMembers:
         corrected = [s for s, c in enumerate(candidates) if c.corrected]
         still = np.zeros((len(F), 0))  # a gate without features stays at the reference
         linear = np.column_stack([np.ones(len(F)), F])
-        ridge = PathRequest(still, np.ones(len(corrected)), linear, [candidates[s].spread for s in corrected])
+        spreads = [candidates[s].spread for s in corrected]
+        ridge = PathRequest(still, np.ones(len(corrected)), linear, spreads, accuracy=RIDGE_FINE)
         fits = sample_paths([ridge], F, task.loss, task.samples) if corrected else [[] for _ in task.samples]
         greedy = np.zeros((len(fits), M))
         if isinstance(task.loss, ResidualLoss) and GREEDY in candidates:

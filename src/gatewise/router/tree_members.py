@@ -12,7 +12,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.gates.feature_maps import faded
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
-from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
+from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask, RIDGE_FINE
 from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
@@ -197,7 +197,7 @@ class ProductMembers:
         features, factors = _factors(task.commons[0], task.rows, 1.0)
         columns = (features[few, :, None] * factors[few, None, :]).reshape(len(few), -1)
         spreads = [c.spread for c in candidates]
-        ridge = PathRequest(np.zeros((len(few), 0)), np.ones(len(spreads)), columns, spreads)
+        ridge = PathRequest(np.zeros((len(few), 0)), np.ones(len(spreads)), columns, spreads, accuracy=RIDGE_FINE)
         units = [np.append(sample.scale, np.ones(M)) for sample in task.samples]
         samples = [
             RowSample(s.reference, s.sample_weight[few], s.scale, unit=np.tile(unit, features.shape[1]))

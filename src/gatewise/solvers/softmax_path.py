@@ -25,7 +25,7 @@ from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
 from gatewise.solvers.simplex_least_squares import convex_stacks
 
-ACCURACY = 1e-4  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
+ACCURACY = 1e-5  # of a fit: the root mean square of what is missing in its predictions, in units of the noise
 FIRST_RADIUS = 0.3  # of the trust region, times the square root of the sum of the sample weights
 KINK = 0.01  # residuals below this, in units of the noise, are taken as this where a loss has a kink
 GRID = 2.0**-20  # of the noise's standard deviation, of a feature's, and of a log weight
@@ -71,7 +71,7 @@ class PathRequest(NamedTuple):
     ``linear`` (n, q) are columns of a linear part that is added to the mixture, with coefficients of the spread
     ``linear_spread``, one number or one for each of the spreads; None for no such part.
     ``ks`` are numbers of active experts: the mixtures of so many experts are returned, too. ``accuracy`` is what may
-    be missing in predictions; on a device it is ACCURACY whatever is asked.
+    be missing in predictions.
     """
 
     features: Columns
