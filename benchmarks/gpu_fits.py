@@ -27,7 +27,7 @@ import gatewise.nn
 from benchmarks import timing
 from benchmarks.gate_fits import make_rows as gate_rows
 from benchmarks.gate_fits import make_work, Work
-from benchmarks.large_fits import FRESH, make_rows, Size
+from benchmarks.one_fit import FRESH, make_rows, Size
 from gatewise.arrays import Floats
 from gatewise.experts import ColumnExpert
 from gatewise.nn.device_paths import device_paths

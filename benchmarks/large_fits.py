@@ -4,51 +4,34 @@
 cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a ridge regression, a tree and 30 rounds of
 boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
 truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
-that predicts worse does not count. Memory is the largest that the fit adds, seen by a process of its own. Threads are
-one unless ``--threads`` says otherwise. The case "folder" writes Parquet files of some gigabytes, which it deletes
-again; a process of its own fits and predicts them as a dask data frame, and tells its largest memory (Linux only).
+that predicts worse does not count. Memory is the largest of a process; beside a rival, whose process does not import
+Gatewise, also what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case "folder" writes
+Parquet files of some gigabytes, which it deletes again; a process of its own fits and predicts them as a dask data
+frame, and tells its largest memory (Linux only).
 """
 
 import argparse
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor, StackingRegressor
-from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.model_selection import KFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.tree import DecisionTreeRegressor
 from threadpoolctl import threadpool_limits
 
 import gatewise as gw
+from benchmarks.one_fit import FRESH, make_rows, Size, without_trees
 from benchmarks.timing import RESULTS, save
 from gatewise.experts import ColumnExpert
 from gatewise.progress import listen, Step
-
-FRESH, NOISE = 5000, 0.3
-WITHOUT_TREES: dict[str, Any] = {
-    "gates": ["linear", "quadratic", "kernel", "forecast"],
-    "settings": gw.MoESettings(learners=()),
-}
-
-
-class Size(NamedTuple):
-    """Rows, columns beside the forecasts, and experts."""
-
-    n: int
-    d: int
-    M: int
-
 
 CASES: dict[str, list[tuple[Size, bool]]] = {
     "experts": [(Size(1000, 5, M), trees) for M in (5, 20, 64) for trees in (False, True)],
@@ -81,22 +64,13 @@ class Profile:
         self._last = now
 
 
-def make_rows(size: Size, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A table of inputs and forecasts, each forecast good on one side of an input; responses; and the truth."""
-    n, d, M = size
-    X = rng.normal(size=(n, d))
-    truth = np.sin(2.0 * X[:, 0]) + X[:, 1]
-    errors = rng.normal(size=(n, M)) * (0.2 + (X[:, np.arange(M) % min(d, 10)] > 0.0))
-    return np.column_stack([X, truth[:, None] + errors]), truth + NOISE * rng.normal(size=n), truth
-
-
 def measure(size: Size, trees: bool) -> dict[str, Any]:
     """Time, largest memory and accuracy of one fit."""
     rng = np.random.default_rng(0)
     X, y, _ = make_rows(size, rng)
     fresh, _, truth = make_rows(size._replace(n=FRESH if size.d < 1000 else 500), rng)
     experts = [(f"e{m}", ColumnExpert(size.d + m)) for m in range(size.M)]
-    model = gw.MoERegressor(experts, cv="prefit", random_state=0, **({} if trees else WITHOUT_TREES))
+    model = gw.MoERegressor(experts, cv="prefit", random_state=0, **({} if trees else without_trees()))
     profile = Profile()
     start, wall = time.process_time(), time.perf_counter()
     with listen(profile):
@@ -117,54 +91,16 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
     }
 
 
-def cheap_experts(count: int) -> list[tuple[str, Any]]:
-    """Three ridge regressions on two columns each, then small trees that look at random columns: all different."""
-    pairs = [FunctionTransformer(_two_columns, kw_args={"first": m}) for m in range(min(count, 3))]
-    ridges = [(f"ridge {m}", make_pipeline(pair, Ridge())) for m, pair in enumerate(pairs)]
-    trees = [(f"tree {m}", DecisionTreeRegressor(max_depth=3, max_features=2, random_state=m)) for m in range(count)]
-    return [*ridges, *trees][:count]
-
-
-def usual_experts() -> list[tuple[str, Any]]:
-    """Three experts that take about a second each to fit to 100,000 rows of ten columns, or less."""
-    boosting = HistGradientBoostingRegressor(max_iter=30, random_state=0)
-    return [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=6, random_state=0)), ("boosting", boosting)]
-
-
-def _two_columns(X: np.ndarray, first: int) -> np.ndarray:
-    return X[:, first : first + 2]
-
-
 def against_stacking(size: Size, threads: int, usual: bool) -> dict[str, Any]:
     """`MoERegressor` without tree members, and `StackingRegressor`, each in a process of its own."""
-    context = get_context("spawn")
     found = {}
     for name in ("stack", "gatewise"):
-        with context.Pool(1) as pool:
-            found[name] = pool.apply(fit_one, (name, size, threads, usual))
-    ratios = {key: found["gatewise"][key] / found["stack"][key] for key in ("cpu_seconds", "added_gigabytes")}
+        command = [sys.executable, "-m", "benchmarks.one_fit", name, *map(str, size), "--threads", str(threads)]
+        done = subprocess.run([*command, *(["--usual"] if usual else [])], check=True, capture_output=True, text=True)
+        found[name] = json.loads(done.stdout)
+    kinds = ("cpu_seconds", "largest_gigabytes", "added_gigabytes")
+    ratios = {key: found["gatewise"][key] / found["stack"][key] for key in kinds}
     return {**size._asdict(), **found, "over_stack": ratios}
-
-
-def fit_one(name: str, size: Size, threads: int, usual: bool) -> dict[str, float]:
-    """CPU seconds, added memory and accuracy of one of the two, with cheap or usual experts and five folds."""
-    numba.set_num_threads(threads)
-    rng = np.random.default_rng(0)
-    X, _, truth = make_rows(size._replace(M=1), rng)
-    X, folds = X[:, : size.d], KFold(5, shuffle=True, random_state=0)
-    fresh, _, fresh_truth = make_rows(Size(FRESH, size.d, 1), rng)
-    y, experts = truth + NOISE * rng.normal(size=size.n), usual_experts() if usual else cheap_experts(size.M)
-    model: Any = StackingRegressor(experts, RidgeCV(), cv=folds)
-    if name == "gatewise":
-        model = gw.MoERegressor(experts, cv=folds, random_state=0, **WITHOUT_TREES)
-    with threadpool_limits(threads):
-        clone(model).fit(X[:300], y[:300])  # imports and compiled code
-        before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-        model.fit(X, y)
-        used = time.process_time() - start
-    added = max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 1024) / 2**20  # a megabyte at least
-    distance = float(np.sqrt(np.mean((model.predict(fresh[:, : size.d]) - fresh_truth) ** 2)))
-    return {"cpu_seconds": used, "added_gigabytes": added, "distance": distance}
 
 
 def larger_than_memory(size: Size, threads: int) -> dict[str, Any]:
