@@ -28,10 +28,15 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import gatewise as gw
-from benchmarks.one_fit import FRESH, make_rows, Size, without_trees
+from benchmarks.one_fit import FRESH, largest_gigabytes, make_rows, Size, without_trees
 from benchmarks.timing import RESULTS, save
 from gatewise.experts import ColumnExpert
+from gatewise.gates.inputs import GateInputs
+from gatewise.losses import ResidualLoss
 from gatewise.progress import listen, Step
+from gatewise.router.learning import fit_lists
+from gatewise.router.members import ListRows
+from gatewise.router.tree_members import shared_learners, tree_gates
 
 CASES: dict[str, list[tuple[Size, bool]]] = {
     "experts": [(Size(1000, 5, M), trees) for M in (5, 20, 64) for trees in (False, True)],
@@ -43,6 +48,7 @@ CASES: dict[str, list[tuple[Size, bool]]] = {
     "cheap": [(Size(534, 5, 30), False)],
     "long": [(Size(500_000, 10, 3), False)],
     "usual": [(Size(500_000, 10, 3), False)],
+    "trees": [(Size(n, 5, 5), True) for n in (1000, 4000)],
     "folder": [(Size(16_000_000, 16, 4), True)],
 }
 FILE_ROWS = 2**17
@@ -103,6 +109,21 @@ def against_stacking(size: Size, threads: int, usual: bool) -> dict[str, Any]:
     return {**size._asdict(), **found, "over_stack": ratios}
 
 
+def tree_members(size: Size) -> dict[str, Any]:
+    """CPU seconds of the tree members of a list on five folds and all rows, over those of six fits to all rows."""
+    X, y, _ = make_rows(size, np.random.default_rng(0))
+    inputs = GateInputs.fit(X[:, : size.d], n_components=20, fade=0.25).transform(X[:, : size.d])
+    rows, everything = ListRows(inputs, X[:, size.d :]), np.arange(size.n)
+    candidates = (*tree_gates(), *shared_learners(("forest", "boosted")))
+    folds = [(everything[everything % 5 != j], everything[everything % 5 == j]) for j in range(5)]
+    seconds = []
+    for splits in ([*folds, (everything, everything)], [(everything, everything)] * 6):
+        start = time.process_time()
+        fit_lists(candidates, rows, ResidualLoss(y), np.ones(size.n), splits, 0)
+        seconds.append(time.process_time() - start)
+    return {**size._asdict(), "list": seconds[0], "bare": seconds[1], "over_bare": seconds[0] / seconds[1]}
+
+
 def larger_than_memory(size: Size, threads: int) -> dict[str, Any]:
     """Time, largest memory and accuracy of a fit and of predictions, from a folder of Parquet files."""
     with tempfile.TemporaryDirectory() as folder, get_context("spawn").Pool(1) as pool:
@@ -140,7 +161,7 @@ def fit_folder(size: Size, folder: str, threads: int) -> dict[str, Any]:
             model.fit(table[names], table["y"])
         else:
             model.predict(table[names]).sum().compute()
-        found[stage] = {"cpu_seconds": time.process_time() - start, "largest_gigabytes": _largest_gigabytes()}
+        found[stage] = {"cpu_seconds": time.process_time() - start, "largest_gigabytes": largest_gigabytes()}
     fresh, _, truth = make_rows(size._replace(n=FRESH), np.random.default_rng(2))
     frame, stack = pandas.DataFrame(fresh, columns=names), fresh[:, size.d :] @ model.stack_weights_
     return {
@@ -149,12 +170,6 @@ def fit_folder(size: Size, folder: str, threads: int) -> dict[str, Any]:
         "distance": float(np.sqrt(np.mean((model.predict(frame) - truth) ** 2))),
         "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
     }
-
-
-def _largest_gigabytes() -> float:
-    """Of this process alone; what `resource` tells is at least that of the process which started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return float(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 2**20
 
 
 def main() -> None:
@@ -170,7 +185,9 @@ def main() -> None:
         for case in CASES if given.case == "all" else [given.case]:
             fits[case] = []
             for size, trees in CASES[case]:
-                if case == "folder":
+                if case == "trees":
+                    one = tree_members(size)
+                elif case == "folder":
                     one = larger_than_memory(size, given.threads)
                 elif case in FITTED:
                     one = against_stacking(size, given.threads, case == "usual")
