@@ -29,7 +29,8 @@ from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
-FITTED_RATE, GIVEN_RATE = 0.1, 0.5  # the power of the likelihood where experts are fitted on folds, or given
+# The power of the likelihood: where experts are fitted on folds, to numbers or to classes; and where they are given.
+FITTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.3, 0.5
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
 ROUNDS = 4  # of backfitting, at most
@@ -209,7 +210,8 @@ def _prepare(
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(inputs, F, classes, maps)
     view = RowView(guard, distinct, held_out.F.shape[1])
-    rate = task.settings.rate or (FITTED_RATE if task.splits else GIVEN_RATE)
+    fitted = CLASS_RATE if task.routed.outputs else FITTED_RATE
+    rate = task.settings.rate or (fitted if task.splits else GIVEN_RATE)
     return RouterSample(rows, held_out, loss, task.sample_weight, rate), view
 
 
