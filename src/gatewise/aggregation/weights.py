@@ -168,8 +168,10 @@ def time_average(
     start, wide = init(log_prior).log_weights, _wide_rows(log_density, WIDE / power)
     possible = bool(np.isfinite(log_density).all())
     # Where all is possible the candidates that have weight are the same in every order, and so is the largest entry.
-    top = _counted(start, log_density)[1] if possible else np.zeros(0)
-    given = TemperedRows(log_density, top, power, wide)
+    top = _counted(start, log_density)[1] if possible else None
+    given = TemperedRows(log_density, top, power, wide, possible)
+    if log_density.size <= BLOCK_NUMBERS:  # once for all orders
+        given = TemperedRows(given.block(slice(None)), None, 1.0, wide, possible)
     jump = skipped if possible and forecasts is None and not wide.any() else 0
     weights, predictions, n_orders = np.zeros(start.size), np.zeros(0 if forecasts is None else len(forecasts)), 0
     for order in orders:
@@ -212,20 +214,22 @@ def information(log_density: Floats, log_prior: Floats) -> float:
 class TemperedRows(NamedTuple):
     """Log densities (n, S) to be multiplied by a power; ``wide`` (n,) are the rows that end a block.
 
-    ``top`` (n,) are the largest entries, which are taken off; it is empty where a density is 0 or not a number.
+    ``top`` (n,) are the largest entries, which are taken off first. ``possible`` says that all densities are finite
+    and that this is done.
     """
 
     log_density: Floats
-    top: Floats
+    top: Floats | None
     power: float
     wide: Booleans
+    possible: bool
 
-    def block(self, rows: Indices) -> Floats:
+    def block(self, rows: Indices | slice) -> Floats:
         """Some of the rows."""
         block = self.log_density[rows]
-        if self.top.size:
-            block -= self.top[rows][:, None]
-        return np.asarray(self.power * block)
+        if self.top is not None:
+            block = block - self.top[rows][:, None]
+        return block if self.power == 1.0 else np.asarray(self.power * block)
 
 
 def _predicting(log_weights: Floats, given: TemperedRows, order: Indices) -> Iterator[tuple[Indices, Floats]]:
@@ -233,9 +237,12 @@ def _predicting(log_weights: Floats, given: TemperedRows, order: Indices) -> Ite
     for start, stop in _blocks(given.wide[order], log_weights.size):
         rows = order[start:stop]
         block = given.block(rows)
-        cumulated = cumulate(log_weights, block) if given.top.size else _cumulated_block(log_weights, block)[0]
-        yield rows, np.asarray(softmax(cumulated[:-1], axis=1))
-        log_weights = cumulated[-1] - cumulated[-1].max()  # near zero again; the softmax normalises
+        cumulated = cumulate(log_weights, block) if given.possible else _cumulated_block(log_weights, block)[0]
+        log_weights, weights = cumulated[-1] - cumulated[-1].max(), cumulated[:-1]  # near zero again
+        weights -= weights.max(axis=1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+        yield rows, weights
 
 
 def _wide_rows(rows: Floats, most_apart: float = WIDE) -> Booleans:

@@ -24,7 +24,7 @@ KERNEL_INPUTS = 5  # kernels look at this many coordinates at most: those that m
 # Kernel centres at 1,000 rows, in up to three coordinates and in more. Their number grows as n^(r / (r + 4)), with
 # which a gate that is twice smooth in r coordinates is approximated and learned alike (`thm:kernel-global-main`).
 CENTERS, CENTERS_HIGH = 60, 20
-CLUSTERED = 80  # rows for each centre that are clustered, at most
+CLUSTERED, LEAST_CLUSTERED = 30, 2_000  # rows for each centre that are clustered, at most, but no fewer than that
 MOST_FEATURES, MOST_FEATURES_HIGH = 30_000_000, 10_000_000  # rows times centres, at most: 240 and 80 MB
 # Of the search for the inputs that matter:
 MOST_ROWS = 2_000  # that are looked at, evenly spaced
@@ -178,8 +178,9 @@ def _clusters(Z: Floats, count: int, seed: int) -> tuple[Floats, float]:
     """The centres of so many clusters of the rows Z (n, r), and the median distance to the nearest other centre."""
     from sklearn.cluster import KMeans  # noqa: PLC0415 - slow to import
 
-    if len(Z) > CLUSTERED * count:
-        Z = Z[np.random.default_rng(seed).choice(len(Z), CLUSTERED * count, replace=False)]
+    most = max(CLUSTERED * count, LEAST_CLUSTERED)
+    if len(Z) > most:
+        Z = Z[np.random.default_rng(seed).choice(len(Z), most, replace=False)]
     count = min(count, len(np.unique(Z, axis=0)))
     centers = KMeans(count, n_init=1, random_state=seed).fit(Z).cluster_centers_ if Z.shape[1] else np.zeros((1, 0))
     gaps = np.sqrt(_squared_distances(centers, centers) + np.diag(np.full(len(centers), np.inf)))
