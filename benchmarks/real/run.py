@@ -13,6 +13,7 @@ from benchmarks.real.competitors import Competitor, COMPETITORS
 from benchmarks.real.datasets import DataSet, splits_for
 from benchmarks.real.forecasts import open_field
 from benchmarks.real.pools import find_pool
+from benchmarks.real.same_lists import lists_once
 from gatewise.arrays import as_count
 from gatewise.backends import processes
 from gatewise.paper.runner import Progress, run_tasks, silent
@@ -69,7 +70,7 @@ def run_split(
     found: dict[str, Any] = {name: None if store is None else store.get(key) for name, key in keys.items()}
     missing = [one for one in competitors if found[one.name] is None]
     if missing:
-        with threadpool_limits(1):
+        with threadpool_limits(1), lists_once():
             for name, record in _compute(data, split, missing, folder, pool):
                 found[name] = record
                 if store is not None:

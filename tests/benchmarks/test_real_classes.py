@@ -108,7 +108,7 @@ def test_designs_without_a_gate_are_eight_and_the_gap_grows():
 
 def result(data, method, relative, n=600, accuracy=0.8):
     scores = {"log_loss": relative, "brier": 0.1, "accuracy": accuracy, "auc": 0.9, "calibration_error": 0.02}
-    return class_run.ClassResult(data, 0, method, relative, **scores, n_train=n, n_test=n, n_classes=2, seconds=1.0)
+    return class_run.ClassResult(data, 0, method, relative, **scores, n_train=n, n_test=n, n_classes=2)
 
 
 def test_the_summary():

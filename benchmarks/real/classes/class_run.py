@@ -1,6 +1,5 @@
 """The run: every rival and every setting of the router on every split, each result kept as soon as it is there."""
 
-import time
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from benchmarks.real.classes.answers import Answers, make_answers, REVISION
 from benchmarks.real.classes.class_pools import pool_versions
 from benchmarks.real.classes.class_rivals import CLASS_RIVALS, ClassRival, OURS, routed, ROUTER_VERSION
 from benchmarks.real.classes.class_sets import ClassSet
+from benchmarks.real.same_lists import lists_once
 from gatewise.backends import processes
 from gatewise.paper.runner import Progress, run_tasks, silent
 from gatewise.paper.store import record_key, Store
@@ -44,7 +44,6 @@ class ClassResult:
     n_train: int
     n_test: int
     n_classes: int
-    seconds: float
 
 
 def entry_name(settings: str) -> str:
@@ -64,7 +63,7 @@ def run_split(data: ClassSet, split: int, pool: str, folder: Path) -> list[Class
     known = store.select(keys.values())
     missing = {name: wanted[name] for name, key in keys.items() if key not in known}
     if missing:
-        with threadpool_limits(1), warnings.catch_warnings():
+        with threadpool_limits(1), warnings.catch_warnings(), lists_once():
             warnings.simplefilter("ignore")  # of scikit-learn about convergence and rare classes
             for name, record in _compute(make_answers(data, split, pool, folder), missing):
                 store.put(keys[name], record)
@@ -112,7 +111,6 @@ def _compute(given: Answers, missing: Mapping[str, ClassRival]) -> Iterator[tupl
     frequencies = np.bincount(given.outcome) / n
     base = float(-np.log(frequencies[outcome]).mean())
     for name, rival in missing.items():
-        start = time.process_time()
         scores = ClassScores.of(rival(given), outcome)
         yield (
             name,
@@ -122,6 +120,5 @@ def _compute(given: Answers, missing: Mapping[str, ClassRival]) -> Iterator[tupl
                 "n_train": n,
                 "n_test": len(outcome),
                 "n_classes": given.n_classes,
-                "seconds": time.process_time() - start,
             },
         )

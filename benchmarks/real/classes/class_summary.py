@@ -32,7 +32,6 @@ class ClassStanding:
     calibration_error: float
     brier: float
     auc: float
-    seconds: float
 
 
 def table(results: Sequence[ClassResult], measure: str) -> tuple[list[str], list[str], Floats]:
@@ -65,7 +64,6 @@ def class_standings(results: Sequence[ClassResult]) -> list[ClassStanding]:
     data, methods, relative = table(results, "relative")
     wrong = 1.0 - table(results, "accuracy")[2]
     others = {name: np.nanmean(table(results, name)[2], axis=0) for name in ("calibration_error", "brier", "auc")}
-    seconds = table(results, "seconds")[2].mean(axis=0)
     ranks, accuracy = mean_ranks(relative), mean_ranks(wrong)
     excess = (relative - relative.min(axis=1, keepdims=True)).mean(axis=0)
     sizes = {one.data: one.n_train + one.n_test for one in results}
@@ -86,7 +84,6 @@ def class_standings(results: Sequence[ClassResult]) -> list[ClassStanding]:
                 calibration_error=float(others["calibration_error"][j]),
                 brier=float(others["brier"][j]),
                 auc=float(others["auc"][j]),
-                seconds=float(seconds[j]),
             )
         )
     return sorted(found, key=lambda one: one.rank)
