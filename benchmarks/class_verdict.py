@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 import gatewise as gw
+from benchmarks.archive import keep, restore
 from benchmarks.class_designs import CLASS_NULLS, ClassDesign, gate_class_design, nats
 from benchmarks.command import start
 from benchmarks.timing import save
@@ -85,7 +86,7 @@ def main(
 ) -> None:
     """Level and power, cell by cell."""
     wanted = [cell for cell in cells() if only is None or (cell[0] == GATE) == (only == "power")]
-    strength, path = strength_for(GAP, nats), out / "class-verdicts.sqlite"
+    strength, path = strength_for(GAP, nats), restore("class_verdict", out / "class-verdicts.sqlite").path
     tasks = [(name, n, seed, strength, path) for seed in range(runs) for name, n in wanted]
     found = run_tasks(run_one, tasks, processes(jobs), show_progress)
     by_cell: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -102,6 +103,7 @@ def main(
     if pooled is not None:
         console.print(f"pooled over the designs without a gate: {pooled:.2%}, largest {max(nulls):.2%}")
     if file:
+        keep("class_verdict", path)
         save("class_verdict", {"rule": RULE, "strength": strength, "pooled_level": pooled, "cells": rows})
 
 

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 
 import gatewise as gw
+from benchmarks.archive import keep, restore
 from benchmarks.command import start
 from benchmarks.timing import save
 from benchmarks.verdict_designs import gate_design, NULLS, strength_for, VerdictDesign
@@ -94,7 +95,7 @@ def main(
     file: Annotated[bool, typer.Option(help="File the result with the other benchmarks.")] = False,
 ) -> None:
     """Level, power and coverage, cell by cell."""
-    strength, path = strength_for(GAP), out / "verdicts.sqlite"
+    strength, path = strength_for(GAP), restore("verdict", out / "verdicts.sqlite").path
     tasks = [(name, n, seed, strength, path) for seed in range(runs) for name, n in cells()]
     found = run_tasks(run_one, tasks, processes(jobs), show_progress)
     by_cell: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -111,6 +112,7 @@ def main(
     console.print(table)
     console.print(f"pooled over the designs without a gate: {pooled:.2%}")
     if file:
+        keep("verdict", path)
         save("verdict", {"rule": RULE, "strength": strength, "pooled_level": pooled, "cells": rows})
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.archive import restore
 from benchmarks.command import start
 from benchmarks.real import report
 from benchmarks.real.choice import best_settings, crossed, entry_name, losses
@@ -32,6 +33,7 @@ def main(
     routers = [router(settings, entry_name(name)) for name, settings in GRID.items()]
     results = {}
     for one in pool or ["default"]:
+        restore(f"real_{one}", out / f"results-{one}.sqlite")
         rivals = [rival for rival in RIVALS if one in rival.pools]
         results[one] = run(DATA_SETS, splits, [*rivals, *routers], jobs, out, show_progress, one)
     names = [[data.name for data in half] for half in HALVES]

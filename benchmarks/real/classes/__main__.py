@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from benchmarks.archive import restore
 from benchmarks.command import start
 from benchmarks.real.classes.class_run import CLASS_GRID, run_classes, stored_results
 from benchmarks.real.classes.class_sets import CLASS_SETS, halves
@@ -46,6 +47,7 @@ def main(
     sets = [one for one in CLASS_SETS if not only or one.name in only]
     if not sets:
         raise ValueError(f"only must name some of {', '.join(one.name for one in CLASS_SETS)}")
+    restore(f"classes_{pool}", out / f"results-{pool}.sqlite")
     if stored:
         results = stored_results(sets, splits, pool, out)
     else:
