@@ -258,11 +258,11 @@ def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:
 
 def _alone(work: Work, task: tuple[Any, ...]) -> Any:
     """The work in one thread: with more, sums are taken in another order."""
-    with _thread_pools().limit(limits=1):
+    with thread_pools().limit(limits=1):
         return work(*task)
 
 
 @cache
-def _thread_pools() -> ThreadpoolController:
-    """Of the libraries in this process; to look for them takes longer than the shortest replications."""
+def thread_pools() -> ThreadpoolController:
+    """Of the libraries in this process; to look for them takes longer than small fits."""
     return ThreadpoolController()

@@ -7,11 +7,11 @@ from typing import Self
 
 import numpy as np
 from scipy.special import softmax
-from threadpoolctl import threadpool_limits
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices, TINY
+from gatewise.backends import thread_pools
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.progress import RUNNING
@@ -217,7 +217,7 @@ def fit_lists(
 
     Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
     """
-    with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+    with thread_pools().limit(limits=1, user_api="blas"):  # with more, sums are taken in another order
         asked, now = [out for _, out in splits], RUNNING.get()
         weights = np.zeros((len(splits), len(weight)))
         for number, (known, _) in enumerate(splits):

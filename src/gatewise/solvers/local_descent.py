@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
 from gatewise.arrays import Floats, Indices
+from gatewise.backends import thread_pools
 from gatewise.kernels import linear_softmax
 
 SAME = 1e-6  # optima whose errors differ by less, relative to the responses' variation, count as one
@@ -52,7 +52,7 @@ def descend_from(starts: Floats, features: Floats, y: Floats, F: Floats, radius:
     features (n, p), y (n,), F (n, M); the error of theta is n^-1 sum_i (y_i - sum_m g_m(features_i; theta) F_im)^2.
     """
     unit = _unit(y, F)
-    with threadpool_limits(1, "blas"):  # the searches' matrices are tiny: more threads only wait for each other
+    with thread_pools().limit(limits=1, user_api="blas"):  # of tiny matrices: more threads only wait for each other
         found = [descend(start, features, y / unit, F / unit, radius) for start in starts]
     mses = np.square(unit) * np.array([mse for _, mse in found])
     return LeastSquares(*_summary(np.array([theta for theta, _ in found]), mses, float(y.var())))
@@ -67,7 +67,7 @@ def descend_log_loss(starts: Floats, features: Floats, F: Floats, radius: float)
     def objective(theta: Floats) -> tuple[float, Floats]:
         return log_loss_and_grad(theta, features, F)
 
-    with threadpool_limits(1, "blas"):
+    with thread_pools().limit(limits=1, user_api="blas"):
         found = [_descend(start, objective, radius) for start in starts]
     losses = np.array([loss for _, loss in found])
     return LeastLogLoss(*_summary(np.array([theta for theta, _ in found]), losses, 1.0))

@@ -12,10 +12,9 @@ import numba
 import numpy as np
 from joblib import delayed, Parallel
 from scipy.special import softmax
-from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
-from gatewise.backends import DEVICE, device_paths
+from gatewise.backends import DEVICE, device_paths, thread_pools
 from gatewise.kernels.path.gate_path import follow, mixtures, PathWork
 from gatewise.kernels.path.packed_rows import FOREIGN, GatePoint, LINEAR, LOGARITHM, PackedRows, QUADRATIC
 from gatewise.kernels.path.preconditioner import Preconditioner
@@ -154,7 +153,7 @@ def sample_paths(
         there: list[list[FittedPath]] | None = device_paths(requests, F, loss, samples, device)
         if there is not None:
             return there
-    with threadpool_limits(1, "blas"):  # another number of threads takes sums in another order
+    with thread_pools().limit(limits=1, user_api="blas"):  # with more, sums are taken in another order
         once = {id(request.features): request.features for request in requests}
         turned = {key: principal_axes(features) for key, features in once.items()}
         axes = [turned[id(request.features)] for request in requests]

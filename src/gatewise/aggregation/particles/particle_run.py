@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped, unused-ignore]
 
 from gatewise.aggregation.particles import smc
 from gatewise.aggregation.particles.domains import Box, Simplices
 from gatewise.aggregation.particles.forms import checked_rows, form_of
 from gatewise.aggregation.particles.likelihood import Calibration, Likelihood
 from gatewise.arrays import as_count, as_positive, Floats
+from gatewise.backends import thread_pools
 from gatewise.gates import Gate, KernelGate
 from gatewise.noise import Noise
 
@@ -102,7 +102,10 @@ def run_particles(
     stream = checked_rows(form, X, y, F, power)
     likelihood = Likelihood.build(form, noise, scale)
     # Matrix products are small and made on every thread: more threads inside them would change speed and last bits.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool:
+    with (
+        thread_pools().limit(limits=1, user_api="blas"),
+        ThreadPoolExecutor(n_threads) if n_threads > 1 else nullcontext() as pool,
+    ):
         problem = smc.ParticleProblem(domain, likelihood, stream, particles.threshold, particles.n_moves, pool)
         return _follow(problem, smc.init(problem, particles.n, gate.theta_shape(stream.X.shape[1]), rng), rng)
 
