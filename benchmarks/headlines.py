@@ -39,6 +39,12 @@ HEADLINES: tuple[Headline, ...] = (
       for design in ("linear", "quadratic", "nonlinear", "half-space")),
     Headline("classes", "mean rank in log loss on real data", ("standings", {"method": "gatewise"}, "rank"), "",
              better="less"),
+    Headline("classes-strong", "the same, strong pool", ("standings", {"method": "gatewise"}, "rank"), "", better="less"),
+    Headline("class_verdict", "gating pays where no gate helps, classes", ("pooled_level",), "of the runs", 0.05,
+             "less"),
+    *(Headline("class_verdict", f"gating pays where a gate is 0.05 nats better, n = {n:,}",
+               ("cells", {"design": "a gate, 0.05 nats better", "n": n}, "gating pays"), "of the runs", goal)
+      for n, goal in ((500, 0.8), (2000, 0.95))),
     Headline("classification", "excess log loss where a gate is true, over the best stack's", ("of the best stack",),
              "of it", 0.5, "less"),
     Headline("class_fit_time", "fit of MoEClassifier over StackingClassifier", ("seconds", "ratio"), "of its time",

@@ -45,7 +45,7 @@ def test_every_filed_result_has_a_headline():
 def test_every_benchmark_that_files_figures_has_a_command():
     folders = [*benchmarks.__path__, *benchmarks.real.__path__]
     names = {module.name for module in pkgutil.iter_modules(folders)}
-    assert {headline.benchmark for headline in HEADLINES} <= names
+    assert {headline.benchmark.split("-")[0] for headline in HEADLINES} <= names  # "classes-strong" is of classes
     for module in BENCHMARKS:
         assert callable(importlib.import_module(module.__name__).main)
 
