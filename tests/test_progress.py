@@ -16,6 +16,7 @@ Y = X[:, 0] + 0.1 * np.sin(9 * X[:, 1])
 LIGHT = gw.MoESettings(n_orders=1, spreads=(1.0,), learners=(), test=False)
 EXPERTS = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
 KNOWN = [lambda X: X[:, 0], lambda X: X[:, 1]]
+GIVEN = [lambda X: np.tile([0.9, 0.1], (len(X), 1)), lambda X: np.tile([0.2, 0.8], (len(X), 1))]
 GATE = gw.LinearGate(2)
 
 
@@ -46,10 +47,17 @@ def estimators(verbose):
         (gw.ScoreRouter(cv=2, **common), (X, np.c_[X[:, 0] > 0, X[:, 0] < 0] * 1.0)),
         (gw.RouterClassifier(classifiers, gw.LinearGate(2), np.zeros((2, 1, 3)), **common), (X, labels)),
         (gw.SelectorClassifier(classifiers, **common), (X, labels)),
+        (gw.GateClassifier(GIVEN, gw.LinearGate(2), n_starts=1, **common), (X, labels)),
     ]
 
 
-@pytest.mark.parametrize("place", range(9))
+def test_every_estimator_has_verbose():
+    public = {name for name in gw.__all__ if hasattr(getattr(gw, name), "fit")}
+    assert public - {type(one).__name__ for one, _ in estimators(0)} == set()
+    assert all(one.get_params(deep=False)["verbose"] == 2 for one, _ in estimators(2))
+
+
+@pytest.mark.parametrize("place", range(10))
 def test_every_estimator_tells_its_stages_and_is_the_same_model(place, capsys):
     (loud, rows), (quiet, _) = estimators(2)[place], estimators(0)[place]
     steps: list[Step] = []

@@ -165,6 +165,35 @@ def check_class_page(run, tmp_path):
     assert "Can the probabilities be trusted?" in page
 
 
+def test_rows_of_classes_that_a_fit_has_not_seen_are_counted(run, data, tmp_path):
+    (tmp_path / "classes.toml").write_text(CLASS_POOL[CLASS_POOL.rindex("[[") :])
+    kinds = np.where(data["y"] > 1, "high", "low").astype(object)
+    table = data[["x"]].fillna(0.0)
+    lone = np.random.default_rng(0).permutation(60)[0]  # the trial holds this row back
+    rare = np.where(np.arange(60) == lone, "rare", kinds)
+    table.assign(kind=rare).to_csv(tmp_path / "rare.csv", index=False)
+    code, out, err = run("fit", "rare.csv", "--target", "kind", "--pool", "classes.toml", "--json", "facts.json")
+    assert code == 0
+    words = "left out: 1 row of a class that the fit has not seen: rare (1); all rows of such a class were held back"
+    assert "on 11 rows held back" in out
+    assert words in err
+    assert json.loads((tmp_path / "facts.json").read_text())["test"]["left_out"] == words
+
+    kinds[:5], kinds[5], kinds[6:8] = "new", "newer", None
+    table.assign(kind=kinds).to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = run("report", "model.skops", "new.csv", "--out", "page.html", "--json", "page.json")
+    assert code == 0
+    notes = [
+        "left out: 2 rows without a value of 'kind'",
+        "left out: 6 rows of classes that the fit has not seen: new (5), newer (1)",
+    ]
+    assert json.loads((tmp_path / "page.json").read_text())["left_out"] == notes
+    page = (tmp_path / "page.html").read_text()
+    for note in notes:
+        assert note in err
+        assert f"L{note[1:]}." in page.replace("&#x27;", "'").replace("&#39;", "'")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -131,7 +131,19 @@ def test_matched_rows_are_equal_and_none_is_missed():
 def test_the_task_is_seen_from_the_target(values, task):
     found, note = find_task(pd.DataFrame({"y": values}), "y")
     assert found == task
-    assert bool(note) == (values == [0, 1] * 50)
+    few_whole = values in ([0, 1] * 50, [0, 1] * 5)
+    assert bool(note) == few_whole
+    if few_whole:
+        other = "classes" if task == "regression" else "a number"
+        assert note.endswith(f"takes it for {other}")
+
+
+def test_infinity_is_no_class():
+    frame = pd.DataFrame({"x": range(100), "y": [0.0, 1.0] * 49 + [0.0, np.inf]})
+    assert find_task(frame, "y") == ("regression", "")
+    for classes in (False, True):
+        with pytest.raises(ValueError, match="'y' must be finite, but is infinite in row 100"):
+            training_table(frame, "y", keep=["x"], classes=classes)
 
 
 def test_labels_are_text_and_missing_ones_are_left_out():

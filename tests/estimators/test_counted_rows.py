@@ -182,7 +182,7 @@ def test_weights_of_the_selector_of_regressors_are_those_of_the_noise_scale():
         (pd.NA, "missing labels, but row 2 is <NA>"),
         (np.nan, "missing labels, but row 2 is nan"),
         (pd.NaT, "missing labels, but row 2 is NaT"),
-        (7, "can be sorted, not some of each of int, str: make them all text"),
+        (7, "of one kind, not some of each of int, str: make them all text"),
     ],
 )
 def test_labels_that_are_none_or_cannot_be_sorted_are_named(strange, told):

@@ -12,7 +12,9 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
@@ -264,8 +266,50 @@ class TestRows:
         assert (model.predict_proba(X) > 0).all()
         assert model.score(X, y) > 0.8
 
+    @pytest.mark.parametrize(
+        "labels", [(3, 7), (False, True), (1.0, 2.0), ("a", "b")], ids=["int", "bool", "float", "text"]
+    )
+    def test_labels_that_are_objects(self, labels):
+        X = np.random.default_rng(0).normal(size=(40, 2))
+        y = np.array(labels, dtype=object)[(X[:, 0] > 0).astype(int)]
+        model = gw.MoEClassifier(PLAIN, gates="linear", settings=replace(BARE, test=False)).fit(X, y)
+        assert model.classes_.tolist() == list(labels)
+        assert model.score(X, y) > 0.8
+        assert gw.SelectorClassifier(PLAIN, random_state=0).fit(X, y).score(X, y) > 0.6
+
+    def test_experts_of_one_kind_become_different_ones(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 2))
+        y = rng.uniform(size=400) < expit(6 * np.sign(X[:, 0]) * X[:, 1])
+        for other in (LogisticRegression(), LinearSVC()):  # with probabilities, and with decisions only
+            experts = [("a", LogisticRegression()), ("b", other)]
+            settings = replace(BARE, specialize=2, test=False)
+            model = gw.MoEClassifier(experts, gates="linear", random_state=0, settings=settings).fit(X, y)
+            errors = [stage.error for stage in model.history_]
+            assert min(errors) < 0.85 * errors[0]
+            assert model.held_out_scores_["model"].log_loss == pytest.approx(min(errors))  # the best is kept
+
+    def test_specialization_needs_sample_weights(self, halves):
+        X, y, _ = halves
+        experts = [("knn", KNeighborsClassifier()), ("line", LogisticRegression())]
+        with pytest.raises(ValueError, match="take sample_weight in fit; 'knn' does not"):
+            gw.MoEClassifier(experts, settings=replace(BARE, specialize=1)).fit(X, y)
+
 
 class TestBadInput:
+    @pytest.mark.parametrize("kind", [gw.MoEClassifier, gw.SelectorClassifier])
+    def test_a_regressor_is_no_classifier(self, kind):
+        X = np.arange(8.0)[:, None]
+        with pytest.raises(TypeError, match=r"'tree' is a regressor, and must be a classifier"):
+            kind([("tree", DecisionTreeRegressor()), *PLAIN]).fit(X, [0, 1] * 4)
+
+    @pytest.mark.parametrize("label", [b"a", ("a",)], ids=["bytes", "tuple"])
+    def test_labels_of_no_plain_type(self, label):
+        y = np.empty(4, dtype=object)
+        y[:] = [label, label, label * 2, label * 2]
+        with pytest.raises(ValueError, match=f"true and false, not {type(label).__name__}: make them text"):
+            gw.MoEClassifier(PLAIN).fit(np.ones((4, 1)), y)
+
     def test_one_class(self):
         with pytest.raises(ValueError, match="one class"):
             gw.MoEClassifier(PLAIN).fit(np.ones((5, 1)), ["a"] * 5)

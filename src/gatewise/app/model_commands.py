@@ -125,6 +125,7 @@ def show_fit(saved: Any, trial: Any, place: Path | Output) -> None:
     if trial is not None:
         table = class_score_table if hasattr(saved.model, "classes_") else score_table
         console.print(table(trial, saved.target))
+        tell([trial.left_out] if trial.left_out else [])
     say(str(saved.model.verdict_))
     say(f"model: {model_file.save_model(saved, place)}")
 
@@ -209,6 +210,7 @@ def show_page(saved: Any, frame: Any, place: Path | Output, model: str, data: st
     if hasattr(saved.model, "classes_"):
         with messages.status("asking the model"):
             of_classes = class_findings.find_classes(saved, frame)
+        tell(of_classes.rows.left_out)
         say(f"page: {class_page.write_class_page(of_classes, place, model, data)}")
         return of_classes
     with messages.status("asking the model"):

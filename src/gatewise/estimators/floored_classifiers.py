@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
 from gatewise.arrays import Floats, Indices
-from gatewise.estimators.validation import checked_labels, rows_that_count, validated
+from gatewise.estimators.class_labels import checked_labels, plain_labels
+from gatewise.estimators.validation import check_kind, rows_that_count, validated
 from gatewise.experts.class_expert import ClassExpert
 from gatewise.experts.pool import nonzero_assignments, Pool, weight_params
 from gatewise.experts.protocol import can_predict
@@ -46,6 +47,8 @@ class FlooredClassifiers:
 
         Where all were ``given`` as they are, and not fitted to some of these rows, one of them must know each label.
         """
+        for name, expert in experts:
+            check_kind(f"{kind}s", name, expert, "classifier")
         ready = {name: can_predict(expert) for name, expert in experts}
         classes = _all_classes(labels, [(name, expert) for name, expert in experts if ready[name]])
         if given and all(hasattr(expert, "classes_") for _, expert in experts):
@@ -110,6 +113,10 @@ class ProbabilityModel(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The most probable label of every row, (n,); keywords as in ``predict_proba``."""
         p: Floats = self.predict_proba(X, **readout)
         return np.asarray(self.classes_[p.argmax(axis=1)])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy of ``predict`` on rows X with labels y (n,), of any type that ``fit`` takes."""
+        return float(super().score(X, plain_labels(y), sample_weight))
 
     def expert_probabilities(self, X: Any) -> Floats:
         """The probabilities of all experts, with their floor, (n, M, C)."""

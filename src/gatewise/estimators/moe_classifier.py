@@ -12,12 +12,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
+from gatewise.estimators.class_labels import checked_labels, plain_labels
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
-    checked_labels,
     checked_rows,
     chosen_gates,
     drawn_seed,
@@ -192,6 +192,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             return np.asarray(self.classes_[p.argmax(axis=1)])
         decided = (p[:, 1] >= cost).astype(np.intp) if cost.ndim == 0 else (p @ cost).argmin(axis=1)
         return np.asarray(self.classes_[decided])
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy of ``predict`` on rows X with labels y (n,), of any type that ``fit`` takes."""
+        return float(super().score(X, plain_labels(y), sample_weight))
 
     def gate_weights(self, X: Any, readout: str | None = None) -> Floats:
         """The weight of every expert at every row, (n, M), each row on the simplex."""

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
+from gatewise.estimators.class_labels import checked_labels
 from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
-from gatewise.estimators.validation import all_or_nothing, checked_labels, rows_that_count, validated
+from gatewise.estimators.validation import all_or_nothing, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.losses import Outcome
 from gatewise.mixture.averaged_gates import averaged_gates

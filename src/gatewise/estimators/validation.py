@@ -7,7 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -149,50 +149,10 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
     if np.abs(target).max() > LARGEST:
         row = int(np.abs(target).argmax())
         raise ValueError(f"y must not exceed {LARGEST:g}, but is {target[row]:g} at row {row}; change its unit")
-    return X, target, _checked_weight(X, target, sample_weight, reset)
+    return X, target, checked_weight(X, target, sample_weight, reset)
 
 
-def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, NDArray[Any], Floats]:
-    """X as the experts will get it, labels (n,) of any type that can be sorted, and sample weights (n,)."""
-    from sklearn.utils.multiclass import check_classification_targets  # noqa: PLC0415 - slow to import
-
-    if y is None:
-        raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
-    X = checked_rows(model, X, reset, least=2 if reset else 1)
-    labels = np.asarray(y)
-    if labels.dtype.kind == "c":
-        refuse_lossy(labels, "y")
-    if labels.ndim == 2 and labels.shape[1] > 1:
-        raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
-    labels = column_or_1d(labels, warn=True)
-    if labels.dtype.kind in "OM":  # a missing label is no class
-        _check_objects(labels)
-    elif labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("Input y contains NaN or infinity")
-    check_classification_targets(labels)
-    return X, labels, _checked_weight(X, labels, sample_weight, reset)
-
-
-def _check_objects(labels: NDArray[Any]) -> None:
-    """An error for labels (n,) one of which is missing, or that cannot be sorted."""
-    missing = [
-        place
-        for place, label in enumerate(labels)
-        if label is None or type(label).__name__ == "NAType" or label != label  # noqa: PLR0124 - NaN and NaT
-    ]
-    if missing:
-        raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
-    kinds = sorted({type(label).__name__ for label in labels})
-    if len(kinds) > 1:
-        try:
-            np.sort(labels)
-        except TypeError as error:
-            raise ValueError(
-                f"y must have labels that can be sorted, not some of each of {', '.join(kinds)}: make them all text"
-            ) from error
-
-
-def _checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
+def checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
     """The sample weights (n,), after a check that X and y have equally many rows."""
     n = len(y)
     if n != X.shape[0]:
@@ -272,16 +232,19 @@ def checked_experts(experts: Any, shared: Any, kind: str = "regressor") -> tuple
             raise ValueError(f"{argument}: {name!r} is the name of a parameter; take another")
         if not hasattr(expert, "predict"):
             raise TypeError(f"{argument}: {name!r} must be a {kind} with fit and predict, not {expert!r}")
-        if kind == "regressor" and _is_classifier(expert):
-            raise TypeError(f"{argument}: {name!r} is a classifier, and must be a regressor: {expert!r}")
+        check_kind(argument, name, expert, kind)
     return pairs[:n], pairs[n:]
 
 
-def _is_classifier(expert: Any) -> bool:
+def check_kind(argument: str, name: str, expert: Any, kind: str) -> None:
+    """An error for an expert that is a classifier where ``kind`` is "regressor", or a regressor for "classifier"."""
+    other, is_other = ("classifier", is_classifier) if kind == "regressor" else ("regressor", is_regressor)
     try:
-        return bool(is_classifier(expert))
+        mistaken = bool(is_other(expert))
     except (AttributeError, TypeError):  # not an estimator of scikit-learn
-        return False
+        return
+    if mistaken:
+        raise TypeError(f"{argument}: {name!r} is a {other}, and must be a {kind}: {expert!r}")
 
 
 def checked_gate(gate: Any) -> Gate:

@@ -410,7 +410,8 @@ def _weighted(task: TrainingTask, weights: Floats) -> Pool:
     params = {}
     for m, (name, expert) in enumerate(task.routed.experts):
         share = weights[:, m] * task.sample_weight
-        given = weight_params(expert, share / (share.mean() or 1.0))
+        fitted = expert.classifier if task.routed.outputs else expert  # of a `ClassExpert`
+        given = weight_params(fitted, share / (share.mean() or 1.0))
         if not given:
             raise ValueError(f"settings.specialize needs experts that take sample_weight in fit; {name!r} does not")
         params[name] = {**task.routed.params.get(name, {}), **given}

@@ -18,7 +18,7 @@ from gatewise.app.models.method_scores import compare
 from gatewise.app.models.model_file import SavedModel, versions
 from gatewise.app.models.pool_file import PoolChoice, read_pool
 from gatewise.app.models.pool_models import CLASSIFIERS, REGRESSORS
-from gatewise.app.models.tables import row_keys, TrainingTable
+from gatewise.app.models.tables import row_keys, TrainingTable, unseen_classes
 from gatewise.estimators import MoEClassifier, MoERegressor
 from gatewise.router.facts import plain_values
 from gatewise.router.settings import MoESettings
@@ -28,12 +28,16 @@ LEAST_ROWS = 5  # of a trial, to fit and to test
 
 @dataclass(frozen=True)
 class Trial:
-    """A fit on some of the rows, scored on the others. ``best_single`` was chosen without the scored rows."""
+    """A fit on some of the rows, scored on the others. ``best_single`` was chosen without the scored rows.
+
+    ``left_out`` is a note on rows that were held back and could not be scored, empty if all could.
+    """
 
     n_train: int
     n_test: int
     best_single: str
     scores: tuple[Any, ...]  # of `MethodScore`, or of `ClassMethodScore` for classes
+    left_out: str = ""
 
     def record(self) -> dict[str, Any]:
         """The trial as a mapping, each gain as one of value, low and high."""
@@ -98,7 +102,10 @@ def is_labels(y: NDArray[Any]) -> bool:
 
 
 def score_classes(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:
-    """The scores of a classifier on rows that it has not seen; rows of a class that it does not know are left out."""
+    """The scores of a classifier on rows that it has not seen.
+
+    Rows of a class that it does not know are left out, and a note says so: all rows of the class were held back.
+    """
     known = np.isin(y, model.classes_)
     if not known.any():
         raise ValueError("no row held back has a class of the other rows; hold back more with --test")
@@ -106,7 +113,9 @@ def score_classes(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:
     P, names = model.expert_probabilities(X), [str(name) for name in model.get_feature_names_out()]
     stack = np.einsum("m,imc->ic", model.stack_weights_, P)
     scores = compare_classes(outcome, model.predict_proba(X), stack, P, names)
-    return Trial(n_train, len(outcome), best_single(model), scores)
+    note = unseen_classes(y, model.classes_)
+    reason = "; all rows of such a class were held back" if note else ""
+    return Trial(n_train, len(outcome), best_single(model), scores, note + reason)
 
 
 def score(model: Any, X: Any, y: NDArray[Any], n_train: int) -> Trial:

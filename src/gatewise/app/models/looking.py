@@ -48,16 +48,19 @@ def look_at(
     roles = dict.fromkeys(dropped, "left out")
     if key is not None:
         roles[key] = "key"
+    guess = ""
     if target is not None:
         if target in roles:
             raise ValueError(f"{target!r} is the target, and cannot be {roles[target]}, too")
-        if find_task(frame, target)[0] == "regression":
+        task, guess = find_task(frame, target)
+        if task == "regression":
             responses(frame, target)
         else:
             labels(frame, target)
         roles[target] = "target"
     check_columns(frame, roles, "the columns named")
     columns, notes = column_roles(frame.drop(columns=list(roles)), keep)
+    notes += [guess] if guess else []
     used = {column.name for column in columns}
     views = []
     for name in frame.columns:

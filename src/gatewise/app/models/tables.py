@@ -16,6 +16,7 @@ Kind = Literal["number", "text", "date"]
 KINDS = ("number", "text", "date")
 TRUTH = "yes or no"
 LEAST_ROWS = 20
+MOST_NAMED = 6  # classes in a note
 MOST_CLASSES = 100
 NEARLY_ALL = 0.9  # of a column's values: so many numbers, and the rest is worth a note
 
@@ -122,8 +123,28 @@ def label_texts(frame: Any, target: str) -> NDArray[Any]:
     """The target's values as text (n,), a whole number without decimals; empty where there is none."""
     check_columns(frame, [target], "target")
     known = frame[target].notna().to_numpy(dtype=bool)
+    if frame[target].dtype.kind == "f":
+        _refuse_infinite(frame[target].to_numpy(dtype=np.float64, na_value=np.nan), target)
     text = _as_text(frame[target], ColumnKind(target, "text"), ".")
     return np.array([value.strip() if there else "" for value, there in zip(text, known, strict=True)])
+
+
+def unseen_classes(labels: NDArray[Any], classes: NDArray[Any]) -> str:
+    """A note on the rows whose label, of labels (n,), is none of ``classes``: how many they are, and of which class.
+
+    Empty if there is no such row.
+
+    >>> unseen_classes(np.array(["a", "b", "c", "c"]), np.array(["a"]))
+    'left out: 3 rows of classes that the fit has not seen: b (1), c (2)'
+    """
+    found, counts = np.unique(labels[~np.isin(labels, classes)], return_counts=True)
+    if not len(found):
+        return ""
+    named = [f"{label} ({count:,})" for label, count in zip(found[:MOST_NAMED], counts, strict=False)]
+    if len(found) > MOST_NAMED:
+        named.append(f"and {len(found) - MOST_NAMED} more")
+    rows, kinds = "row" if counts.sum() == 1 else "rows", "a class" if len(found) == 1 else "classes"
+    return f"left out: {counts.sum():,} {rows} of {kinds} that the fit has not seen: {', '.join(named)}"
 
 
 def responses(frame: Any, target: str) -> Floats:
@@ -137,11 +158,15 @@ def responses(frame: Any, target: str) -> Floats:
             raise ValueError(_no_numbers(values, target, decimal))
         values = found.values
     numbers = np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    _refuse_infinite(numbers, target)
+    return numbers
+
+
+def _refuse_infinite(numbers: Floats, target: str) -> None:
     if np.isinf(numbers).any():
         raise ValueError(
             f"target {target!r} must be finite, but is infinite in row {int(np.isinf(numbers).argmax()) + 1}"
         )
-    return numbers
 
 
 def _no_numbers(values: Any, target: str, decimal: str) -> str:

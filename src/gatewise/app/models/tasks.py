@@ -15,9 +15,10 @@ MANY_ROWS = 20  # for each of them, on average
 
 
 def find_task(frame: Any, target: str) -> tuple[Task, str]:
-    """What a target asks for, and a note where that was guessed from few whole numbers.
+    """What a target asks for, and a note where that was guessed, as it has few different whole numbers.
 
-    Text, and true and false, are classes; numbers are responses, unless they are few different whole ones.
+    Text, and true and false, are classes; numbers are responses, unless they are few different whole ones in many
+    rows. Infinity is no class: a target with it is left to the checks of numbers.
 
     >>> import pandas as pd
     >>> find_task(pd.DataFrame({"y": ["a", "b"]}), "y")
@@ -38,11 +39,14 @@ def find_task(frame: Any, target: str) -> tuple[Task, str]:
     if values.dtype.kind not in "iuf":
         return "regression", ""
     numbers = values.to_numpy(dtype=np.float64)
-    different = np.unique(numbers[np.isfinite(numbers)])
-    if len(different) > FEW or (different % 1 != 0).any() or len(numbers) < MANY_ROWS * len(different):
+    different = np.unique(numbers)
+    if len(different) > FEW or not np.isfinite(different).all() or (different % 1 != 0).any():
         return "regression", ""
-    note = f"target {target!r} has {len(different)} different whole numbers and is taken for classes"
-    return "classification", f"{note}; --task regression takes it for a number"
+    few = f"target {target!r} has {len(different)} different whole numbers"
+    if len(numbers) < MANY_ROWS * len(different):
+        rows = f"in {len(numbers)} rows, fewer than {MANY_ROWS} for each"
+        return "regression", f"{few} {rows}, and is taken for a number; --task classification takes it for classes"
+    return "classification", f"{few} and is taken for classes; --task regression takes it for a number"
 
 
 def checked_task(task: str) -> Task:

@@ -73,6 +73,7 @@ class ClassFindings:
             {
                 "target": self.target,
                 "n_rows": len(self.rows.y),
+                "left_out": list(self.rows.left_out),
                 "classes": list(self.rows.classes),
                 "verdict": asdict(self.verdict),
                 "scores": [one.record() for one in self.scores],

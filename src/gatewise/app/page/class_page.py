@@ -63,7 +63,8 @@ def _provenance(findings: ClassFindings, model: str, data: str) -> str:
     thinned = f" (a random {n:,} of {rows.n_file:,})" if n < rows.n_file else ""
     source = f"{seen:,} were in the fit and are judged by fits that held them out, {n - seen:,} by the fitted model."
     start = f"{named[:1].upper()}{named[1:]}{': ' * bool(named)}{n:,} rows{thinned}, {len(rows.classes)} classes."
-    return f"{start} Of the rows, {source}"
+    left_out = "".join(f" {note[:1].upper()}{note[1:]}." for note in rows.left_out)
+    return f"{start} Of the rows, {source}{left_out}"
 
 
 def _pays(findings: ClassFindings) -> Html:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.app.models.model_file import SavedModel
-from gatewise.app.models.tables import as_inputs, label_texts, row_keys
+from gatewise.app.models.tables import as_inputs, label_texts, row_keys, unseen_classes
 from gatewise.app.page.scored_rows import LEAST_ROWS, match_rows, MOST_ROWS
 from gatewise.arrays import Floats, Indices
 
@@ -17,7 +17,8 @@ class ScoredClasses:
     """Rows with known classes and the probabilities of their classes.
 
     Rows of the fit (``seen``) have out-of-fold probabilities and weights, the others those of the fitted model.
-    ``place`` has the numbers of the rows in the file, of which ``n_file`` have a known class.
+    ``place`` has the numbers of the rows in the file, of which ``n_file`` have a known class;
+    ``left_out`` says which rows have none.
     """
 
     X: Any
@@ -31,6 +32,7 @@ class ScoredClasses:
     n_file: int
     names: tuple[str, ...]
     classes: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def losses(self) -> Floats:
@@ -74,4 +76,12 @@ def score_classes(saved: SavedModel, frame: Any, most: int = MOST_ROWS) -> Score
         n_file=len(known),
         names=tuple(str(name) for name in model.get_feature_names_out()),
         classes=tuple(str(label) for label in model.classes_),
+        left_out=_left_out(labels, model.classes_, saved.target),
     )
+
+
+def _left_out(labels: NDArray[Any], classes: NDArray[Any], target: str) -> tuple[str, ...]:
+    """Notes on the rows that have no label, and on those whose label the fit has not seen."""
+    missing = int((labels == "").sum())
+    without = f"left out: {missing:,} row{'s' * (missing > 1)} without a value of {target!r}" if missing else ""
+    return tuple(note for note in (without, unseen_classes(labels[labels != ""], classes)) if note)
