@@ -73,6 +73,21 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
 
 
 @pytest.mark.slow
+def test_forecasts_with_gaps_and_a_wild_one(run, data, tmp_path):
+    data.loc[::7, "forecast"], data.loc[5, "forecast"] = np.nan, 1e6
+    data.to_csv(tmp_path / "data.csv", index=False)
+    code, out, _ = run(
+        "fit", "data.csv", "--target", "y", "--pool", "pool.toml", "--out", "m.skops", "--json", "f.json"
+    )
+    assert (code, "nan" in out) == (0, False)
+    scores = {one["method"]: one["rmse"] for one in json.loads((tmp_path / "f.json").read_text())["test"]["scores"]}
+    assert scores["convex stack"] < 10.0
+    data.assign(x=data["x"] + 0.01).to_csv(tmp_path / "new.csv", index=False)
+    assert run("report", "m.skops", "new.csv", "--out", "page.html", "--json", "page.json")[0] == 0
+    assert max(one["rmse"] for one in json.loads((tmp_path / "page.json").read_text())["scores"]) < 10.0
+
+
+@pytest.mark.slow
 def test_a_seed_fixes_the_model(run, data, tmp_path):
     facts = []
     for name in ("a", "b"):

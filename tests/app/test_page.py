@@ -2,6 +2,7 @@
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pandas")
@@ -12,7 +13,9 @@ from gatewise.app.page import findings
 from gatewise.app.page import page_file as page
 from gatewise.app.page import page_sections as sections
 from gatewise.app.page.markup import element, join
+from gatewise.app.page.page_parts import losing_leaders
 from gatewise.app.page.page_plots import image, short
+from gatewise.router.verdict import region_table
 from tests.app.small_models import HOSTILE, make_frame, saved_model, TARGET
 
 
@@ -48,6 +51,23 @@ def test_the_page_is_whole_and_asks_its_questions_in_order(text):
     sections = [attributes["id"] for tag, attributes in parsed.elements if tag == "section"]
     assert sections == ["pays", "where", "real", "how-many", "how-sure", "rows"]
     assert len(text.encode()) < 5_000_000
+
+
+def test_the_page_says_where_an_expert_leads_and_whether_it_wins(text):
+    words = " ".join(Parser(text).words)
+    assert "wins there" in words
+    assert any(row.wins in words for row in saved_model().model.region_table() if row.share)
+
+
+def test_a_leader_that_loses_is_named():
+    rng = np.random.default_rng(0)
+    losses = np.array([1.0, 0.0]) + rng.chisquare(1, size=(200, 2))
+    weights = np.tile([0.9, 0.1], (200, 1))  # the first leads everywhere, and the second is better
+    table = region_table(["<one>", "two"], weights, losses, np.zeros((200, 0)), [])
+    assert losing_leaders(table) == (
+        '<p class="soft">A leader that loses: &lt;one&gt; leads on 100% of the rows, but two errs less there.</p>'
+    )
+    assert losing_leaders(region_table(["one", "two"], weights, losses[:, ::-1], np.zeros((200, 0)), [])) is None
 
 
 def test_no_name_becomes_markup(text):

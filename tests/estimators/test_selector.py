@@ -14,6 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.tree import ExtraTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
@@ -354,3 +355,29 @@ def test_a_diverging_candidate_changes_nothing():
         for pool in (good, [*good, ("wild", wild)])
     ]
     assert abs(errors[1] - errors[0]) < 0.02 * 0.3**2
+
+
+def test_a_wild_candidate_is_set_aside_for_its_row():
+    given = [
+        ("one", gw.experts.ColumnExpert(0)),
+        ("two", gw.experts.ColumnExpert(1)),
+        ("mean", gw.experts.ColumnExpert(2)),
+    ]
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=120)
+    rows = y[:, None] + np.array([0.1, 0.5, 1.0]) * rng.normal(size=(120, 3))
+    selector = gw.GateSelector(given, random_state=0).fit(rows, y)
+    assert selector.selected_ == "one"
+    wild = rows.copy()
+    wild[:4, 0] = 1e6
+    assert np.array_equal(np.argwhere(selector.guarded_rows(wild)), [[i, 0] for i in range(4)])
+    for readout in ("single", "aggregate"):
+        assert np.abs(selector.predict(wild, readout) - y).max() < 6.0
+        np.testing.assert_array_equal(selector.predict(wild, readout)[4:], selector.predict(rows, readout)[4:])
+
+
+def test_candidates_without_a_seed_get_one():
+    pool = [("extra", ExtraTreeRegressor()), ("line", LinearRegression())]
+    one, two, other = (gw.GateSelector(pool, random_state=seed).fit(X, Y).predict(X) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one, two)
+    assert not np.array_equal(one, other)

@@ -31,3 +31,15 @@ def test_rows_count_by_their_weights():
     inside = np.abs(residuals) <= 1.645 * scale.sd(np.zeros(4000))
     assert np.average(inside, weights=weight) == pytest.approx(0.9, abs=0.005)
     assert scale.sd(np.zeros(1))[0] == pytest.approx(1.0, rel=0.1)
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 2.0])
+def test_rows_that_are_added_at_once_are_rows_added_one_by_one(factor):
+    rng = np.random.default_rng(0)
+    residuals, apart = factor * rng.normal(size=2000), rng.uniform(size=2000)
+    at_once = one_by_one = PredictionScale(noise=0.6, weight=0.8, factor=1.0)
+    at_once = at_once.continued(residuals, apart)
+    for residual, spread in zip(residuals, apart, strict=True):
+        one_by_one = one_by_one.continued(np.array([residual]), np.array([spread]))
+    assert at_once.factor == pytest.approx(one_by_one.factor, rel=1e-9)
+    assert 0.8 * factor < at_once.factor < 1.25 * factor

@@ -1,6 +1,7 @@
 """The choice among gate classes, or any regressors, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, rows_that_count, validated
+from gatewise.estimators.validation import all_or_nothing, drawn_seed, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
@@ -115,7 +116,8 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         now = RUNNING.get()
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
-        pool = pool.weighted(weight, first).fit_unfitted(_safe_indexing(X, first), response[first])
+        pool = replace(pool, seed=drawn_seed(self.random_state)).weighted(weight, first)
+        pool = pool.fit_unfitted(_safe_indexing(X, first), response[first])
         F = np.full((len(response), len(pool)), np.nan)  # predictions at rows of the first block are not used
         found = pool.predict(_safe_indexing(X, rest))
         guard = ForecastGuard.fit(found, response[rest])
@@ -133,8 +135,17 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, pool, weights = self._readout(X, readout)
         F = pool.predict(X)
         if readout == "aggregate":
-            F, _ = self._guard.apply(F)
-        return np.asarray(F @ weights)
+            return np.asarray(self._guard.apply(F)[0] @ weights)
+        doubtful = np.flatnonzero(self._guard.doubts(self.selected_index_, F[:, 0]))
+        if len(doubtful):  # the guard compares a forecast that is out of range with those of all candidates
+            whole, _ = self._guard.apply(self._pool.predict(_safe_indexing(X, doubtful)))
+            F[doubtful, 0] = whole[:, self.selected_index_]
+        return np.asarray(F[:, 0])
+
+    def guarded_rows(self, X: Any) -> NDArray[np.bool_]:
+        """Where a candidate's prediction is set aside because it cannot be meant, (n, K); see `ForecastGuard`."""
+        X, pool, _ = self._readout(X, "aggregate")
+        return self._guard.apply(pool.predict(X))[1]
 
     def gate_weights(self, X: Any, readout: Readout = "aggregate") -> Floats:
         """The gate at every row, (n, M): all candidates' weighted by ``weights_``, or the selected one's ("single").

@@ -235,6 +235,11 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             if classes is not None and not np.isin(classes, np.asarray(y)).all():
                 raise ValueError("classes: the first rows must hold every class, as experts are fitted to them")
             return self.fit(X, y, sample_weight)
+        return self._add_rows(X, y, sample_weight, update_experts)
+
+    @all_or_nothing
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any, update_experts: bool) -> Self:
+        """`partial_fit` of a model that is fitted."""
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=False)
         strange = np.flatnonzero(~np.isin(labels, self.classes_))
         if len(strange):

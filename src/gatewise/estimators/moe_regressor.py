@@ -340,9 +340,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         return self._guarded(checked_rows(self, X))[1]
 
     def transform(self, X: Any) -> Floats:
-        """The forecasts of the experts, (n, M)."""
+        """The forecasts of the experts as the mixture takes them, (n, M): see `guarded_rows` for those set aside."""
         check_is_fitted(self)
-        return self._pool().predict(checked_rows(self, X))
+        return self._guarded(checked_rows(self, X))[0]
 
     def candidate_forecasts(self, X: Any) -> Floats:
         """The forecasts of all candidates, (n, S), without the shared experts."""
@@ -361,6 +361,11 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
+        return self._add_rows(X, y, sample_weight, update_experts)
+
+    @all_or_nothing
+    def _add_rows(self, X: Any, y: Any, sample_weight: Any, update_experts: bool) -> Self:
+        """`partial_fit` of a model that is fitted."""
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always, settings = self._always(X), self._settings()
         loss = ResidualLoss(y - always, settings.density)

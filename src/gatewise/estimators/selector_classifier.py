@@ -1,6 +1,7 @@
 """The choice among gate classes over classifiers, or any classifiers, as a scikit-learn estimator."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, 
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
 from gatewise.estimators.class_labels import checked_labels
 from gatewise.estimators.floored_classifiers import blocks_of_classes, FlooredClassifiers, ProbabilityModel
-from gatewise.estimators.validation import all_or_nothing, rows_that_count, validated
+from gatewise.estimators.validation import all_or_nothing, drawn_seed, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.losses import Outcome
 from gatewise.mixture.averaged_gates import averaged_gates
@@ -97,7 +98,8 @@ class SelectorClassifier(ProbabilityModel):
         now = RUNNING.get()
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
-        pool = pool.weighted(weight, first).fit_unfitted(_safe_indexing(given, first), labels[first])
+        pool = replace(pool, seed=drawn_seed(self.random_state)).weighted(weight, first)
+        pool = pool.fit_unfitted(_safe_indexing(given, first), labels[first])
         classifiers = FlooredClassifiers.of(pool.experts, labels, 0, "candidate", weight, given=ready)
         P = classifiers.probabilities(_safe_indexing(given, rest))  # (rest, L, C)
         F = np.full((n, len(pool)), np.nan)

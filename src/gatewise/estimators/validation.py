@@ -20,6 +20,7 @@ from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 from gatewise.progress import LISTENER, reported, RUNNING
 
 MOST_EXPERTS = {"regressor": 500, "classifier": 100}
+LARGEST_RESPONSE = 1e70  # its errors are squared, and squared again for their standard errors
 RESERVED = (
     "experts",
     "shared",
@@ -146,9 +147,14 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
             "(sklearn.multioutput.MultiOutputRegressor)"
         )
     target = check_array(column_or_1d(target, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-    if np.abs(target).max() > LARGEST:
+    size = float(np.abs(target).max())
+    if size > LARGEST_RESPONSE:
         row = int(np.abs(target).argmax())
-        raise ValueError(f"y must not exceed {LARGEST:g}, but is {target[row]:g} at row {row}; change its unit")
+        raise ValueError(
+            f"y must not exceed {LARGEST_RESPONSE:g}, but is {target[row]:g} at row {row}; change its unit"
+        )
+    if reset and 0.0 < size < 1.0 / LARGEST_RESPONSE:
+        raise ValueError(f"y must reach {1.0 / LARGEST_RESPONSE:g}, but is {size:g} at most; change its unit")
     return X, target, checked_weight(X, target, sample_weight, reset)
 
 

@@ -200,6 +200,9 @@ class Pool:
         copies = {name: model for (name, _), model in zip(unfitted, models, strict=True)}
         now = RUNNING.get()
         for name, model in copies.items():
+            seeds = {} if self.seed is None else _open_seeds(model, self.seed)
+            if seeds:
+                model.set_params(**seeds)
             with Noting(f"raised by {self._label(name)} in its fit to {len(y)} rows"):
                 model.fit(X, y, **self.params.get(name, {}))
             if now is not None:
@@ -343,11 +346,16 @@ def with_seed(expert: Any, seed: int) -> Any:
     >>> [with_seed(DecisionTreeRegressor(random_state=own), 3).random_state for own in (None, 5)]
     [3, 5]
     """
+    seeds = _open_seeds(expert, seed)
+    return clone(expert).set_params(**seeds) if seeds else expert
+
+
+def _open_seeds(expert: Any, seed: int) -> dict[str, int]:
+    """The seed for every ``random_state`` that is None, of an expert or its parts."""
     if not hasattr(expert, "get_params") or isinstance(expert, type):
-        return expert
+        return {}
     params = expert.get_params(deep=True)
-    open_seeds = {key: seed for key, value in params.items() if key.endswith("random_state") and value is None}
-    return clone(expert).set_params(**open_seeds) if open_seeds else expert
+    return {key: seed for key, value in params.items() if key.endswith("random_state") and value is None}
 
 
 class Noting:

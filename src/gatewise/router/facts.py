@@ -14,10 +14,12 @@ def summary_text(model: Any) -> str:
     order = np.argsort(-model.weights_)[:5]
     leading = [f"  {model.weights_[s]:.2f}  {model.candidates_[s]}" for s in order]
     chosen = model.rows_learned_ > MOST_LEARNED
-    kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in model.verdict_.weights.items())
+    kinds = ", ".join(f"{kind} {weight:.2f}" for kind, weight in kind_weights(model).items())
+    added = rows_added(model)
     return "\n".join(
         [
             str(model.verdict_),
+            *([f"so far the fit; {added:,} rows were added to it, with which the weights are:"] if added else []),
             f"weight of each kind: {kinds}",
             "leading candidates:",
             *leading,
@@ -28,6 +30,19 @@ def summary_text(model: Any) -> str:
             str(model.region_table()),
         ]
     )
+
+
+def rows_added(model: Any) -> int:
+    """How many rows were added by ``partial_fit`` since the fit."""
+    return len(model.online_probabilities_ if hasattr(model, "classes_") else model.online_predictions_)
+
+
+def kind_weights(model: Any) -> dict[str, float]:
+    """The shares of the candidates in a prediction by their kind, as they are now."""
+    totals: dict[str, float] = {}
+    for c, weight in zip(model.candidates_, model.weights_, strict=True):
+        totals[c.kind] = totals.get(c.kind, 0.0) + float(weight)
+    return totals
 
 
 def _scores_text(scores: Mapping[str, Any]) -> str:
@@ -51,12 +66,17 @@ def plain_facts(model: Any) -> dict[str, Any]:
             "experts": model.get_feature_names_out().tolist(),
             "left_out": model.left_out_,
             "rows_learned": model.rows_learned_,
+            "rows_added": rows_added(model),
+            "weights": kind_weights(model),
             "candidates": [
                 {"candidate": str(c), "weight": w, measure: error}
                 for c, w, error in zip(model.candidates_, model.weights_, errors, strict=True)
             ],
             "regions": [
-                {key: value._asdict() if hasattr(value, "_asdict") else value for key, value in asdict(row).items()}
+                {
+                    **{key: one._asdict() if hasattr(one, "_asdict") else one for key, one in asdict(row).items()},
+                    "wins": row.wins if row.share else None,
+                }
                 for row in regions
             ],
             "fidelity": regions.fidelity,

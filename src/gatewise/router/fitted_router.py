@@ -72,8 +72,11 @@ class ForecastGuard:
         """Which forecasts (n,) of expert m lie outside of its range or are missing, (n,): these may be set aside."""
         return ~np.asarray((self.low[m] <= forecasts) & (self.high[m] >= forecasts))
 
-    def apply(self, F: Floats) -> tuple[Floats, Booleans]:
-        """Forecasts F (n, M) with those replaced that are set aside or missing, and where that was, (n, M)."""
+    def apply(self, F: Floats, numbers: Indices | None = None) -> tuple[Floats, Booleans]:
+        """Forecasts F (n, M) with those replaced that are set aside or missing, and where that was, (n, M).
+
+        ``numbers`` (n,) are those of the rows, if they are not in order.
+        """
         aside = ~((self.low <= F) & (self.high >= F))
         if not aside.any():
             return F, aside
@@ -82,7 +85,8 @@ class ForecastGuard:
         others = _others_median(np.where(aside[rows], np.nan, part))
         alone, absent = np.isnan(others), np.isnan(part)
         if (alone & absent).any():
-            row = int(rows[(alone & absent).any(axis=1).argmax()])
+            place = int(rows[(alone & absent).any(axis=1).argmax()])
+            row = place if numbers is None else int(numbers[place])
             raise ValueError(f"X: a forecast is missing at row {row}, and no other can take its place; leave it out")
         # Where no other expert is within its range, a forecast is cut to its own.
         aside[rows] &= alone | absent | (np.abs(part - others) > self.far)
@@ -135,10 +139,15 @@ class PredictionScale:
         return cls(float(noise), float(weight), weighted_quantile(ratios, sample_weight, level) / QUANTILE)
 
     def continued(self, residuals: Floats, disagreement: Floats) -> Self:
-        """The scale after more rows, in their order: the factor follows the size of the residuals slowly."""
-        ratios = np.minimum(np.square(residuals / self.sd(disagreement)), LARGEST_RATIO)
-        change = float(np.prod(1.0 + (ratios - 1.0) / REMEMBERED)) ** 0.5
-        return replace(self, factor=self.factor * change)
+        """The scale after more rows, in their order: the factor follows the size of the residuals slowly.
+
+        Every row is held against the factor after the row before it, so that rows may come one by one or at once.
+        """
+        square = self.factor**2
+        for found in np.square(residuals / self.sd(disagreement)).tolist():
+            ratio = min(found * self.factor**2 / square, LARGEST_RATIO)
+            square *= 1.0 + (ratio - 1.0) / REMEMBERED
+        return replace(self, factor=float(np.sqrt(square)))
 
     def sd(self, disagreement: Floats) -> Floats:
         """The standard deviation at rows of this disagreement, (n,)."""
@@ -222,14 +231,16 @@ class FittedRouter(FieldsOnly):
         """
         encoded = inputs.encode(_safe_indexing(X, fit.rows))
         shares = _shares_in_use(fit.final.candidates, fit.mixing.shares)
-        nearest = _nearest(fit.compared, shares, fit.final.candidates)
+        gated = any(share > 0.0 and c.kind == "gate" for share, c in zip(shares, fit.final.candidates, strict=True))
+        named = np.array([gated or c.kind != "gate" for c in fit.final.candidates])
+        nearest = _nearest(fit.compared, shares, named)
         return cls(
             names=tuple(names),
             inputs=inputs,
             view=view,
             fitted=fit.final,
             mixing=fit.mixing,
-            single=_nearest(fit.compared, shares, fit.final.candidates, single_k),
+            single=_nearest(fit.compared, shares, _with_active(fit.final.candidates, single_k)),
             verdict=_verdict(fit, shares, nearest, names, sample_weight, signal),
             regions=region_table(names, fit.weights, fit.loss.error(fit.F), encoded, inputs.names),
         )
@@ -289,15 +300,15 @@ class FittedRouter(FieldsOnly):
         return c.kind == "gate" and self.fitted.looks(c.name)
 
 
-def _nearest(forecasts: Floats, shares: Floats, candidates: Sequence[Candidate], k: int | None = None) -> int:
-    """The candidate nearest to the aggregate in mean squared distance of forecasts (n, S).
-
-    With ``k``, only single experts and gates with k active experts are compared.
-    """
+def _nearest(forecasts: Floats, shares: Floats, compared: Booleans) -> int:
+    """The candidate nearest to the aggregate in mean squared distance of forecasts (n, S), of those compared (S,)."""
     distance = ((forecasts - (forecasts @ shares)[:, None]) ** 2).mean(axis=0)
-    if k is not None:
-        distance = np.where([c.kind == "single" or c.k == k for c in candidates], distance, np.inf)
-    return int(distance.argmin())
+    return int(np.where(compared, distance, np.inf).argmin())
+
+
+def _with_active(candidates: Sequence[Candidate], k: int | None) -> Booleans:
+    """Single experts and gates with k active experts, (S,); all candidates if there is no k."""
+    return np.array([k is None or c.kind == "single" or c.k == k for c in candidates])
 
 
 def _verdict(

@@ -203,7 +203,7 @@ def _prepare(
         F, looked, loss = classes.observed, classes.confidence, LogLoss()
     else:
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
-        F = looked = guard.apply(held_out.F)[0][:, distinct]
+        F = looked = guard.apply(held_out.F, held_out.rows)[0][:, distinct]
         loss = ResidualLoss(target, task.settings.density)
     seen = inputs if len(known) == len(F) else inputs[known]
     gates = _softmax_gates(task, distinct)

@@ -19,6 +19,7 @@ from gatewise.app.page.page_parts import (
     expert,
     figures,
     interval,
+    losing_leaders,
     NBSP,
     number,
     p_words,
@@ -147,6 +148,7 @@ def _where(findings: ClassFindings) -> Html:
         drawn.append((plots.profile_plot(one, names), f"Mean weights along {one.axis.name}."))
     return join(
         element("p", f"The largest weight goes to {parts}.", class_="answer"),
+        losing_leaders(findings.regions),
         element("p", text or "No column by itself moves the weights by more than 1 %."),
         figures(*drawn) if drawn else None,
         _regions(findings, findings.regions, "log loss there", "In log loss, on held-out rows of the fit."),

@@ -11,6 +11,7 @@ from gatewise.app.models.tables import ColumnKind, TRUTH
 from gatewise.app.page.markup import element, Html, join
 from gatewise.app.page.page_plots import colour
 from gatewise.geometry import Interval
+from gatewise.router.verdict import RegionTable
 
 NUMBER = r"-?\d[\d.]*(?:e[+-]?\d+)?"
 DASH, NBSP = "\N{EN DASH}", "\N{NO-BREAK SPACE}"
@@ -124,6 +125,13 @@ def interval(found: Interval) -> str:
         return DASH
     ends = f" ({number(found.low)}{NBSP}to{NBSP}{number(found.high)})" if np.isfinite(found.low) else ""
     return number(found.value) + ends
+
+
+def losing_leaders(regions: RegionTable) -> Html | None:
+    """A warning for every expert that leads where another one is better beyond chance; None if there is none."""
+    losing = [row for row in regions if row.share > 0 and row.wins == "no"]
+    words = "; ".join(f"{row.expert} leads on {row.share:.0%} of the rows, but {row.runner_up}" for row in losing)
+    return element("p", f"A leader that loses: {words} errs less there.", class_="soft") if losing else None
 
 
 def region_words(description: str, columns: Iterable[ColumnKind]) -> str:

@@ -12,6 +12,7 @@ from gatewise.app.page.page_parts import (
     expert,
     figures,
     interval,
+    losing_leaders,
     NBSP,
     number,
     p_text,
@@ -113,20 +114,33 @@ def where(findings: Findings) -> Html:
             f"{row.mean_weight:.2f}",
             root(row.loss.value),
             join(expert(names, row.runner_up), f" {root(row.runner_up_loss.value)}") if row.share > 0 else DASH,
+            interval(row.advantage) if row.share > 0 else DASH,
+            row.wins if row.share > 0 else DASH,
             element("div", region_words(row.description, columns), class_="words"),
         ]
         for row in regions
     ]
     return join(
         element("p", f"The largest weight goes to {parts}.", class_="answer"),
+        losing_leaders(regions),
         _importance_words(findings),
         figures(*_where_plots(findings)),
         table(
-            ["expert", "leads", "mean weight", "RMSE there", "runner-up, RMSE there", "region in words"],
+            [
+                "expert",
+                "leads",
+                "mean weight",
+                "RMSE there",
+                "runner-up, RMSE there",
+                "its MSE is larger by",
+                "wins there",
+                "region in words",
+            ],
             rows,
-            words={4, 5},
-            note=f"On held-out rows of the fit. The words name the leading expert of {regions.fidelity:.0%} of "
-            "the rows; missing values count as the column's median.",
+            words={4, 6, 7},
+            note="On held-out rows of the fit, differences with 95 % intervals. An expert leads where its weight is "
+            "the largest, and wins there if it errs less than the runner-up beyond chance. The words name the "
+            f"leading expert of {regions.fidelity:.0%} of the rows; missing values count as the column's median.",
         ),
     )
 
