@@ -113,3 +113,11 @@ def test_bad_input_is_named(change, message):
     arguments = {"experts": DESIGN.experts, "gate": LINEAR, **change}
     with pytest.raises(ValueError, match=message):
         gw.GateRegressor(**arguments).fit(X, Y)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e150])
+def test_a_unit_in_which_squares_say_nothing_is_refused(size):
+    x = np.linspace(-1, 1, 40)[:, None]
+    model = gw.GateRegressor([lambda X: 0.0 * X[:, 0], lambda X: X[:, 0]], gw.LinearGate(2), random_state=0)
+    with pytest.raises(ValueError, match="change its unit"):
+        model.fit(x, size * x[:, 0])

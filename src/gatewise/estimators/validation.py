@@ -147,15 +147,18 @@ def checked_sample(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
             "(sklearn.multioutput.MultiOutputRegressor)"
         )
     target = check_array(column_or_1d(target, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
-    size = float(np.abs(target).max())
-    if size > LARGEST_RESPONSE:
-        row = int(np.abs(target).argmax())
-        raise ValueError(
-            f"y must not exceed {LARGEST_RESPONSE:g}, but is {target[row]:g} at row {row}; change its unit"
-        )
-    if reset and 0.0 < size < 1.0 / LARGEST_RESPONSE:
-        raise ValueError(f"y must reach {1.0 / LARGEST_RESPONSE:g}, but is {size:g} at most; change its unit")
+    check_unit(target, reset)
     return X, target, checked_weight(X, target, sample_weight, reset)
+
+
+def check_unit(y: Floats, whole: bool = True) -> None:
+    """An error if responses (n,) are huge, or if they are all the rows to come and tiny, but not zero."""
+    row = int(np.abs(y).argmax())
+    size = float(abs(y[row]))
+    if size > LARGEST_RESPONSE:
+        raise ValueError(f"y must not exceed {LARGEST_RESPONSE:g}, but is {y[row]:g} at row {row}; change its unit")
+    if whole and 0.0 < size < 1.0 / LARGEST_RESPONSE:
+        raise ValueError(f"y must reach {1.0 / LARGEST_RESPONSE:g}, but is {size:g} at most; change its unit")
 
 
 def checked_weight(X: Any, y: NDArray[Any], sample_weight: Any, reset: bool) -> Floats:
