@@ -11,6 +11,7 @@ import pytest
 import sklearn
 from sklearn.base import BaseEstimator, clone, RegressorMixin
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
 from sklearn.model_selection import (
@@ -754,3 +755,34 @@ class TestErrors:
     def test_settings(self, settings, message):
         with pytest.raises(ValueError, match=message):
             gw.MoESettings(**settings)
+
+
+@pytest.mark.slow
+def test_one_diverging_expert_changes_nothing():
+    X, y = load_diabetes(return_X_y=True)
+    known = np.arange(len(y)) % 3 > 0
+    pool = [("ridge", Ridge(0.1)), ("knn", KNeighborsRegressor(20)), ("tree", DecisionTreeRegressor(max_depth=4))]
+    diverging = make_pipeline(StandardScaler(), SGDRegressor(eta0=10.0, learning_rate="constant", random_state=0))
+    errors, models = [], []
+    for experts in (pool, [*pool, ("sgd", diverging)]):
+        models.append(gw.MoERegressor(experts, random_state=0).fit(X[known], y[known]))
+        errors.append(np.mean((models[-1].predict(X[~known]) - y[~known]) ** 2))
+    assert np.abs(models[1].experts_[3].predict(X[~known])).max() > 1e6 * y.max()
+    assert errors[1] < 1.02 * errors[0]
+
+
+@pytest.mark.slow
+def test_an_expert_that_is_wild_on_one_row_in_a_hundred():
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(-1, 1, size=(2000, 3))
+    rows[:, 1:] = np.stack([rows[:, 0] ** 2, np.sin(3 * rows[:, 0])], axis=1) + 0.1 * rng.normal(size=(2000, 2))
+    target = rows[:, 1] + 0.1 * rng.normal(size=2000)
+    model = gw.MoERegressor(
+        [("one", ColumnExpert(1)), ("two", ColumnExpert(2)), ("three", ColumnExpert(0))], cv="prefit"
+    )
+    model.set_params(random_state=0).fit(rows[:1000], target[:1000])
+    wild, where = rows[1000:].copy(), rng.choice(1000, 10, replace=False)
+    wild[where, 2] = 1e6 * rng.choice([-1.0, 1.0], 10)
+    clean, dirty = (np.mean((model.predict(one) - target[1000:]) ** 2) for one in (rows[1000:], wild))
+    assert model.guarded_rows(wild)[where, 1].all()
+    assert dirty < 1.01 * clean
