@@ -1,11 +1,12 @@
 """``python -m benchmarks.classification``: a gate as truth.
 
 Given are probabilities of three experts and a softmax gate that is linear in two inputs, 0.05 nats a row below the
-best constant weights: the excess log loss of `MoEClassifier` over the truth, beside that of the best stack.
+best constant weights: the excess log loss of `MoEClassifier` over the truth, beside that of the best stack, and the
+log loss and the expected calibration error of both and of the truth.
 """
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -18,16 +19,17 @@ from benchmarks.class_verdict import GAP
 from benchmarks.command import start
 from benchmarks.timing import save
 from benchmarks.verdict_designs import strength_for
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
+from gatewise.router.class_scores import ClassScores
 
 FRESH = 20_000
 
 
-def excesses(strength: float, n: int, seed: int) -> dict[str, float]:
-    """The excess log loss over the truth, in nats a row, of every method fitted to n rows."""
+def one_draw(strength: float, n: int, seed: int) -> dict[str, dict[str, float]]:
+    """Of every method fitted to n rows: excess log loss over the truth, in nats a row, and scores on fresh rows."""
     rng, design = np.random.default_rng([seed, n]), gate_class_design(strength)
     X, y = design.draw(n, rng)
-    fresh, _ = design.draw(FRESH, rng)
+    fresh, outcome = design.draw(FRESH, rng)
     truth = gate_truth(strength)(fresh[:, D:].reshape(FRESH, 3, 2), fresh[:, :D])
     experts = list(design.experts)
     boosting = HistGradientBoostingClassifier(random_state=0)
@@ -42,7 +44,8 @@ def excesses(strength: float, n: int, seed: int) -> dict[str, float]:
     answers = {name: model.fit(X, y).predict_proba(fresh) for name, model in models.items()}
     router = models["gatewise"]
     answers["simplex stack"] = np.einsum("m,imc->ic", router.stack_weights_, router.expert_probabilities(fresh))
-    return {name: _excess(truth, p) for name, p in answers.items()}
+    answers["truth"] = truth
+    return {name: {"excess": _excess(truth, p), **_scores(p, outcome)} for name, p in answers.items()}
 
 
 def _excess(truth: Floats, p: Floats) -> float:
@@ -50,15 +53,29 @@ def _excess(truth: Floats, p: Floats) -> float:
     return float((truth * np.log(truth / np.maximum(p, 1e-12))).sum(axis=1).mean())
 
 
+def _scores(p: Floats, outcome: Indices) -> dict[str, float]:
+    scores = ClassScores.of(p, outcome)
+    return {"log_loss": scores.log_loss, "calibration_error": scores.calibration_error}
+
+
+def summary(drawn: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    """The means over the draws, by measure and method, and the excess over that of the best stack."""
+    measures = {
+        key: {name: float(np.mean([one[name][key] for one in drawn])) for name in drawn[0]}
+        for key in ("excess", "log_loss", "calibration_error")
+    }
+    excess = measures["excess"]
+    del excess["truth"]  # it is 0
+    stack = min(value for name, value in excess.items() if name != "gatewise")
+    return {**measures, "of the best stack": excess["gatewise"] / stack}
+
+
 def main(runs: Annotated[int, typer.Option(min=1, help="Draws of the design with a gate.")] = 20) -> None:
-    """The mean excess of every method."""
+    """The mean excess and the mean scores of every method."""
     warnings.filterwarnings("ignore", category=UserWarning)
     strength = strength_for(GAP, nats)
-    drawn = [excesses(strength, 1000, seed) for seed in range(runs)]
-    mean = {name: float(np.mean([one[name] for one in drawn])) for name in drawn[0]}
-    stack = min(value for name, value in mean.items() if name != "gatewise")
-    found = {"runs": runs, "nats": GAP, "excess": mean, "of the best stack": mean["gatewise"] / stack}
-    save("classification", found)
+    drawn = [one_draw(strength, 1000, seed) for seed in range(runs)]
+    save("classification", {"runs": runs, "nats": GAP, **summary(drawn)})
 
 
 if __name__ == "__main__":

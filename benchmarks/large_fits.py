@@ -4,10 +4,11 @@
 cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a ridge regression, a tree and 30 rounds of
 boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
 truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
-that predicts worse does not count. Memory is the largest of a process; beside a rival, whose process does not import
-Gatewise, also what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case "folder" writes
-Parquet files of some gigabytes, which it deletes again; a process of its own fits and predicts them as a dask data
-frame, and tells its largest memory (Linux only).
+that predicts worse does not count. In the case "trees" it is that of the mean of the tree members fitted to all rows,
+in both ways, and of their held-out forecasts. Memory is the largest of a process; beside a rival, whose process does
+not import Gatewise, also what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case
+"folder" writes Parquet files of some gigabytes, which it deletes again; a process of its own fits and predicts them
+as a dask data frame, and tells its largest memory (Linux only).
 """
 
 import argparse
@@ -30,6 +31,7 @@ from threadpoolctl import threadpool_limits
 import gatewise as gw
 from benchmarks.one_fit import FRESH, largest_gigabytes, make_rows, Size, without_trees
 from benchmarks.timing import RESULTS, save
+from gatewise.arrays import Floats
 from gatewise.experts import ColumnExpert
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import ResidualLoss
@@ -89,8 +91,8 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
         "cpu_seconds": used,
         "seconds": waited,
         "largest_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "distance": float(np.sqrt(np.mean((model.predict(fresh) - truth) ** 2))),
-        "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
+        "distance": _distance(model.predict(fresh), truth),
+        "distance_of_stack": _distance(stack, truth),
         "left_out": len(model.left_out_),
         "rows_learned": model.rows_learned_,
         "profile": profile.seconds,
@@ -110,18 +112,42 @@ def against_stacking(size: Size, threads: int, usual: bool) -> dict[str, Any]:
 
 
 def tree_members(size: Size) -> dict[str, Any]:
-    """CPU seconds of the tree members of a list on five folds and all rows, over those of six fits to all rows."""
-    X, y, _ = make_rows(size, np.random.default_rng(0))
-    inputs = GateInputs.fit(X[:, : size.d], n_components=20, fade=0.25).transform(X[:, : size.d])
-    rows, everything = ListRows(inputs, X[:, size.d :]), np.arange(size.n)
+    """CPU seconds of the tree members of a list on five folds and all rows, over those of six fits to all rows.
+
+    Distances are those of the mean of all members to the truth: of the last fit of both ways at fresh rows, and of
+    the forecasts of the folds, at the rows that they hold out.
+    """
+    rng = np.random.default_rng(0)
+    X, y, truth = make_rows(size, rng)
+    other, _, true = make_rows(size._replace(n=FRESH), rng)
+    seen = GateInputs.fit(X[:, : size.d], n_components=20, fade=0.25)
+    rows, fresh = (ListRows(seen.transform(one[:, : size.d]), one[:, size.d :]) for one in (X, other))
+    everything = np.arange(size.n)
     candidates = (*tree_gates(), *shared_learners(("forest", "boosted")))
     folds = [(everything[everything % 5 != j], everything[everything % 5 == j]) for j in range(5)]
-    seconds = []
+    seconds, distances, held = [], [], np.empty(size.n)
     for splits in ([*folds, (everything, everything)], [(everything, everything)] * 6):
         start = time.process_time()
-        fit_lists(candidates, rows, ResidualLoss(y), np.ones(size.n), splits, 0)
+        lists = fit_lists(candidates, rows, ResidualLoss(y), np.ones(size.n), splits, 0)
         seconds.append(time.process_time() - start)
-    return {**size._asdict(), "list": seconds[0], "bare": seconds[1], "over_bare": seconds[0] / seconds[1]}
+        distances.append(_distance(lists[-1][0].forecasts(fresh).mean(axis=1), true))
+        if len(seconds) == 1:
+            for (_, out), (_, forecasts) in zip(folds, lists, strict=False):
+                held[out] = forecasts.mean(axis=1)
+    return {
+        **size._asdict(),
+        "list": seconds[0],
+        "bare": seconds[1],
+        "over_bare": seconds[0] / seconds[1],
+        "distance": distances[0],
+        "distance_of_bare": distances[1],
+        "distance_held_out": _distance(held, truth),
+    }
+
+
+def _distance(forecasts: Floats, truth: Floats) -> float:
+    """The root of the mean squared difference."""
+    return float(np.sqrt(np.mean((forecasts - truth) ** 2)))
 
 
 def larger_than_memory(size: Size, threads: int) -> dict[str, Any]:
@@ -167,8 +193,8 @@ def fit_folder(size: Size, folder: str, threads: int) -> dict[str, Any]:
     return {
         **found,
         "rows_learned": model.rows_learned_,
-        "distance": float(np.sqrt(np.mean((model.predict(frame) - truth) ** 2))),
-        "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
+        "distance": _distance(model.predict(frame), truth),
+        "distance_of_stack": _distance(stack, truth),
     }
 
 

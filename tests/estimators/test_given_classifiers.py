@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import gatewise as gw
 from gatewise.nets import MaskedNet
+from gatewise.router.class_scores import ClassScores
 from gatewise.solvers.local_descent import log_loss_and_grad
 from gatewise.solvers.simplex_log_loss import simplex_log_loss
 
@@ -25,6 +26,7 @@ N = 60
 X = RNG.normal(size=(N, 2))
 LABELS = np.array(["a", "b", "c"])
 TABLES = RNG.dirichlet(np.ones(3), size=(3, 5))  # of three experts, by where a row lies
+TWO = np.random.default_rng(1).dirichlet(np.ones(2), size=5)
 ORDER = gw.Blocks(order="given")
 
 
@@ -346,3 +348,24 @@ def test_experts_of_one_gate_must_be_fitted():
         gw.GateClassifier([LogisticRegression()] * 2, gw.LinearGate(2)).fit(X, Y)
     with pytest.raises(ValueError, match="gate's 3"):
         gw.RouterClassifier(EXPERTS[:2], gw.LinearGate(3), THETAS).fit(X, Y)
+
+
+def test_the_summary_tells_calibration_errors():
+    experts = [("calm", lambda rows: np.tile([0.4, 0.6], (len(rows), 1))), ("bold", lambda rows: TWO[cell(rows)])]
+    y = np.where(X[:, 0] > 0.3, "b", "a")
+    gate = gw.LinearGate(2)
+    model = gw.RouterClassifier(experts, gate, gate.net([-2.0, 0.0, 2.0], d=2), blocks=ORDER).fit(X, y)
+    lines = model.summary(X, y).splitlines()
+    assert lines[0] == f"log loss, and calibration error one step ahead (mean over {N} rows):"
+    outcome, P = (y == "b").astype(int), model.expert_probabilities(X)
+    for m, name in enumerate(("calm", "bold")):  # the experts learn nothing: both tables say the same of them
+        scores = ClassScores.of(P[:, m], outcome)
+        wanted = [name, f"{scores.log_loss:.4g}", f"{scores.calibration_error:.4g}"]
+        assert [line.split() for line in lines].count(wanted) == 2
+    ours = model.online_probabilities_
+    p = np.where(outcome[:, None] == [0, 1], ours[:, None], 1.0 - ours[:, None])
+    assert lines[1].split()[1:] == [
+        f"{v:.4g}" for v in (-np.log(ours).mean(), ClassScores.of(p, outcome).calibration_error)
+    ]
+    with pytest.raises(ValueError, match="labels of"):
+        model.summary(X, np.full(N, "c"))

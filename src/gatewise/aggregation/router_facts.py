@@ -1,6 +1,6 @@
 """What a learned router has to say for itself: errors one step ahead, the use of each expert, the candidates left."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,7 +48,8 @@ class RouterFacts:
 class ClassRouterFacts:
     """Mean log losses one step ahead of the aggregate, of every expert and of the mean; else as `RouterFacts`.
 
-    The means are by sample weight.
+    The means are by sample weight. ``calibration`` (2 + M,) are the expected calibration errors of the router, of
+    equal weights and of the experts; None where they are not known.
     """
 
     names: list[str]
@@ -58,46 +59,67 @@ class ClassRouterFacts:
     n: int
     n_candidates: int
     effective: float
+    calibration: Floats | None = None
 
     def text(self) -> str:
         """The facts in lines."""
         best = int(self.experts.argmin())
+        beside = "" if self.calibration is None else ", and calibration error"
         change = self.aggregate - self.experts[best]
         side = "below" if change <= 0 else "above"
         return "\n".join(
             [
-                f"log loss one step ahead (mean over {self.n:,} rows):",
-                *_table(self),
+                f"log loss{beside} one step ahead (mean over {self.n:,} rows):",
+                *_table(self, self.calibration),
                 f"{abs(change):.3g} nats {side} the best single expert, {self.names[best]}",
                 f"{self.effective:,.1f} of {self.n_candidates:,} candidates are left",
             ]
         )
 
 
-def _table(facts: RouterFacts | ClassRouterFacts) -> list[str]:
-    """Lines with the error or loss of the router, of equal weights and of every expert."""
-    width = max(map(len, (*facts.names, "equal weights", "router")))
-    rows = [("router", facts.aggregate), ("equal weights", facts.mean), *zip(facts.names, facts.experts, strict=True)]
-    return [f"  {name:<{width}}  {value:.4g}" for name, value in rows]
+def _table(facts: RouterFacts | ClassRouterFacts, beside: Floats | None = None) -> list[str]:
+    """Lines with the error or loss of the router, of equal weights and of every expert, and what stands beside it."""
+    values = np.array([facts.aggregate, facts.mean, *facts.experts])
+    return value_lines(facts.names, values[:, None] if beside is None else np.column_stack([values, beside]))
+
+
+def value_lines(names: Sequence[str], values: Floats) -> list[str]:
+    """A line of values (2 + M, k) for the router, for equal weights and for every expert.
+
+    >>> value_lines(["a"], np.array([[0.1, 2.0], [0.25, 3.0], [1.0, 4.0]]))
+    ['  router         0.1   2', '  equal weights  0.25  3', '  a              1     4']
+    """
+    rows = [("router", "equal weights", *names), *([f"{value:.4g}" for value in column] for column in values.T)]
+    widths = [max(map(len, column)) for column in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        for line in zip(*rows, strict=True)
+    ]
+    return [f"  {line}".rstrip() for line in lines]
 
 
 def class_router_facts(
-    setting: AggregationSetting, fits: Sequence[OrderFit], weights: Sequence[Floats]
+    setting: AggregationSetting,
+    fits: Sequence[OrderFit],
+    weights: Sequence[Floats],
+    calibration: Callable[[Floats, Floats], Floats] | None = None,
 ) -> ClassRouterFacts:
     """The facts of the fits of all orders, whose forecasts are the probabilities of what was observed.
 
-    ``weights`` (n3,) are the sample weights of each order's aggregation rows.
+    ``weights`` (n3,) are the sample weights of each order's aggregation rows. ``calibration`` returns calibration
+    errors (k,) from probabilities of what was observed (n, k) and sample weights (n,).
     """
     F, online = np.concatenate([fit.F for fit in fits]), np.concatenate([fit.online for fit in fits])
-    weight = np.concatenate(weights)
+    weight, mean = np.concatenate(weights), F.mean(axis=1)
     return ClassRouterFacts(
         names=setting.pools.experts.names,
         aggregate=-float(np.average(np.log(online), weights=weight)),
         experts=-np.average(np.log(F), axis=0, weights=weight),
-        mean=-float(np.average(np.log(F.mean(axis=1)), weights=weight)),
+        mean=-float(np.average(np.log(mean), weights=weight)),
         n=len(online),
         n_candidates=_size(setting),
         effective=float(np.mean([fit.effective for fit in fits])),
+        calibration=None if calibration is None else calibration(np.column_stack([online, mean, F]), weight),
     )
 
 

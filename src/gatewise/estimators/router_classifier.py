@@ -13,10 +13,11 @@ from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import AggregationSetting, Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.router_facts import class_router_facts
+from gatewise.aggregation.router_facts import class_router_facts, value_lines
 from gatewise.aggregation.router_run import learn_along
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
+from gatewise.estimators.class_labels import plain_labels
 from gatewise.estimators.floored_classifiers import (
     blocks_of_classes,
     FlooredClassifiers,
@@ -31,6 +32,7 @@ from gatewise.gates import Gate
 from gatewise.losses import Outcome
 from gatewise.nets import ListNet, Net
 from gatewise.progress import RUNNING
+from gatewise.router.class_scores import ClassScores, two_class_calibration
 
 
 class RouterClassifier(ProbabilityModel):
@@ -139,7 +141,8 @@ class RouterClassifier(ProbabilityModel):
         sample = Observations(table.X, table.numbers, np.zeros(n), copies=weight)  # the residual of a mixture z is -z
         self._router, fits = learn_along(setting, sample, orders, measure, rng)
         weights = [np.ones(n3) if weight is None else weight[order[n1 : n1 + n3]] for order in orders]
-        self._classifiers, self._facts = classifiers, class_router_facts(setting, fits, weights)
+        calibration = two_class_calibration if len(classifiers.classes) == 2 else None
+        self._classifiers, self._facts = classifiers, class_router_facts(setting, fits, weights, calibration)
         self.blocks_ = (n1, n3, n4) if n4 else (n1, n3)
         self._report(fits, [table.number[order] for order in orders])
         return self
@@ -156,10 +159,25 @@ class RouterClassifier(ProbabilityModel):
         check_readout(readout)
         return self._router.gate_weights(X, readout)
 
-    def summary(self) -> str:
-        """What was learned, as text: log losses one step ahead, and how sure the gate is."""
+    def summary(self, X: Any = None, y: Any = None) -> str:
+        """What was learned, as text: log losses one step ahead, and how sure the gate is.
+
+        Of two classes also the expected calibration errors one step ahead. With rows X and labels y (n,), which
+        should be new, log losses and calibration errors there, for any number of classes.
+        """
         check_is_fitted(self)
-        return self._facts.text()
+        return self._facts.text() if X is None else f"{self._facts.text()}\n{self._scores_on(X, y)}"
+
+    def _scores_on(self, X: Any, y: Any) -> str:
+        """Log loss and calibration error of the router, of equal weights and of every expert, in lines."""
+        labels, P = plain_labels(y), self.expert_probabilities(X)
+        if not np.isin(labels, self.classes_).all():
+            raise ValueError(f"y must have labels of {self.classes_.tolist()} only")
+        answers = [self.predict_proba(X), P.mean(axis=1), *P.swapaxes(0, 1)]
+        scores = [ClassScores.of(p, np.searchsorted(self.classes_, labels)) for p in answers]
+        values = np.array([[one.log_loss, one.calibration_error] for one in scores])
+        lines = value_lines(self._facts.names, values)
+        return "\n".join([f"log loss, and calibration error on the {len(labels):,} rows given:", *lines])
 
     def _report(self, fits: list[OrderFit], orders: list[Indices]) -> None:
         first = fits[0]

@@ -81,6 +81,16 @@ def calibration_error(probability: Floats, happened: Floats, sample_weight: Floa
     return float(sum(gaps) / sample_weight.sum())
 
 
+def two_class_calibration(observed: Floats, sample_weight: Floats) -> Floats:
+    """The calibration errors (k,) of k forecasts of two classes, from the probabilities (n, k) of what was observed.
+
+    >>> two_class_calibration(np.array([[0.5, 1.0], [0.5, 1.0]]), np.ones(2))
+    array([0.5, 0. ])
+    """
+    columns = np.asarray(observed).T
+    return np.array([calibration_error(np.maximum(p, 1.0 - p), p >= 0.5, sample_weight) for p in columns])
+
+
 def area_under_curve(probabilities: Floats, outcome: Indices, sample_weight: Floats) -> float:
     """The area under the ROC curve; of several classes the mean over those that occur; NaN where only one does."""
     classes = np.unique(outcome[sample_weight > 0.0])
