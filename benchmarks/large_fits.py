@@ -4,7 +4,8 @@
 cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a ridge regression, a tree and 30 rounds of
 boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
 truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
-that predicts worse does not count. In the case "trees" it is that of the mean of the tree members fitted to all rows,
+that predicts worse does not count. Beside ready forecasts the rival is scikit-learn's boosting on inputs and
+forecasts, as it comes. In the case "trees" the distance is that of the mean of the tree members fitted to all rows,
 in both ways, and of their held-out forecasts. Memory is the largest of a process; beside a rival, whose process does
 not import Gatewise, also what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case
 "folder" writes Parquet files of some gigabytes, which it deletes again; a process of its own fits and predicts them
@@ -26,6 +27,7 @@ from typing import Any
 import numba
 import numpy as np
 from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 import gatewise as gw
@@ -85,9 +87,16 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
         model.fit(X, y)
     used, waited = time.process_time() - start, time.perf_counter() - wall
     stack = fresh[:, size.d :] @ model.stack_weights_
+    start = time.process_time()
+    boosted = HistGradientBoostingRegressor(random_state=0).fit(X, y)
+    rival = {
+        "cpu_seconds": time.process_time() - start,
+        "distance": _distance(boosted.predict(fresh), truth),
+    }
     return {
         **size._asdict(),
         "trees": trees,
+        "boosted": rival,
         "cpu_seconds": used,
         "seconds": waited,
         "largest_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,

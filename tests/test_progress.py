@@ -108,6 +108,17 @@ def test_lines_when_piped_and_one_line_a_stage_unless_asked():
         assert lines[-1].startswith("fit: experts 3/3, c, in " if verbose > 1 else "fit: experts 3/3, in ")
 
 
+def test_a_long_stage_tells_the_time_left_now_and_then():
+    stream = io.StringIO()
+    lines = Lines(1, stream)
+    for seconds in (3.0, 9.0, 12.0, 15.0, 25.0):
+        lines(Step("fit", "experts", int(seconds), 30, seconds, 30.0 - seconds, "ridge"))
+    assert stream.getvalue().splitlines() == [
+        "fit: experts 12/30, 18.0 s left",
+        "fit: experts 25/30, 5.0 s left",
+    ]
+
+
 def test_a_bar_on_a_terminal():
     console = pytest.importorskip("rich.console")
     stream = io.StringIO()

@@ -71,6 +71,7 @@ class Progress:
         self.listener(Step(self.work, self.name, self.done, self.total, seconds, left, note))
 
 
+APART = 10.0  # seconds between two lines of one stage
 RUNNING: ContextVar[Progress | None] = ContextVar("gatewise_running", default=None)
 LISTENER: ContextVar[Listener | None] = ContextVar("gatewise_listener", default=None)
 
@@ -134,15 +135,21 @@ def reported(work: str, verbose: int = 0, stream: TextIO | None = None) -> Itera
 
 
 class Lines:
-    """Plain lines, for files and pipes: one when a stage ends, and with ``verbose=2`` one for every piece."""
+    """Plain lines, for files and pipes: one when a stage ends, and with ``verbose=2`` one for every piece.
+
+    A stage that takes long tells the time left every APART seconds.
+    """
 
     def __init__(self, verbose: int, stream: TextIO) -> None:
         self.verbose, self.stream = verbose, stream
+        self._next = APART
 
     def __call__(self, step: Step) -> None:
         if step.done == step.total:
+            self._next = APART
             self._write(step, f"in {_duration(step.seconds)}")
-        elif self.verbose > 1:
+        elif self.verbose > 1 or step.seconds >= self._next:
+            self._next = step.seconds + APART
             self._write(step, "" if step.left is None else f"{_duration(step.left)} left")
 
     def close(self) -> None:

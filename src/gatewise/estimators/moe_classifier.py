@@ -68,7 +68,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     verbose : 0, 1 or 2
         1 shows the stages of the fit, 2 also the pieces of each; `gatewise.progress.listen` tells them to a function.
     device : str or None
-        Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU, in float32
+        Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU
         (`gatewise[nn]`), "cpu" for PyTorch on the CPU. All else stays on the CPU.
 
     Attributes
