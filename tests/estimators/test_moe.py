@@ -786,3 +786,22 @@ def test_an_expert_that_is_wild_on_one_row_in_a_hundred():
     clean, dirty = (np.mean((model.predict(one) - target[1000:]) ** 2) for one in (rows[1000:], wild))
     assert model.guarded_rows(wild)[where, 1].all()
     assert dirty < 1.01 * clean
+
+
+def test_gates_that_lose_are_left_out_and_hardly_missed():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    F = x[:, [0]] + 0.7 * rng.normal(size=(400, 3))
+    rows, y = np.column_stack([x, F]), F @ [0.5, 0.3, 0.2] + rng.normal(size=400)
+    settings = replace(UNTESTED, spreads=(10.0,), rate=5.0)  # wide gates only, which overfit
+    experts = [(f"f{m}", ColumnExpert(3 + m)) for m in range(3)]
+    model = gw.MoERegressor(experts, gates=["quadratic"], k=None, cv="prefit", random_state=0, settings=settings)
+    model.fit(rows, y)
+    gates = np.array([c.kind == "gate" for c in model.candidates_])
+    raw = model._router.mixing.shares
+    assert 0.0 < raw[gates].sum() < 0.01
+    assert (model.verdict_.headline, model.verdict_.share) == ("no gate", 0.0)
+    assert model.verdict_.kind != "gate"
+    assert np.ptp(model.gate_weights(rows), axis=0).max() == 0.0
+    moved = model.candidate_forecasts(rows) @ raw - model.predict(rows)
+    assert np.abs(moved).max() < 0.005 * np.std(y)
