@@ -805,3 +805,13 @@ def test_gates_that_lose_are_left_out_and_hardly_missed():
     assert np.ptp(model.gate_weights(rows), axis=0).max() == 0.0
     moved = model.candidate_forecasts(rows) @ raw - model.predict(rows)
     assert np.abs(moved).max() < 0.005 * np.std(y)
+
+
+@pytest.mark.parametrize("cv", [None, "prefit"])
+def test_a_diverging_shared_expert_is_refused(halves, cv):
+    X, y, _ = halves
+    diverging = SGDRegressor(eta0=1e3, learning_rate="constant", random_state=0).fit(X, y)
+    experts = [("line", LinearRegression().fit(X, y)), ("one", ColumnExpert(1))]
+    model = gw.MoERegressor(experts, shared=[("sgd", diverging)], cv=cv, settings=UNTESTED, random_state=0)
+    with pytest.raises(ValueError, match=r"forecasts of 'sgd' are .* leave it out"):
+        model.fit(X, y)

@@ -31,6 +31,7 @@ MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits expert
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 # The power of the likelihood: where experts are fitted on folds, to numbers or to classes; and where they are given.
 FITTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.3, 0.5
+WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
 ROUNDS = 4  # of backfitting, at most
@@ -269,7 +270,9 @@ def use_as_they_are(task: TrainingTask) -> Trained:
     n = len(task.y)
     always = np.zeros(n)
     if task.shared.experts:
-        always = task.shared.total(task.X)
+        F = task.shared.predict(task.X)
+        _check_shared(task, F)
+        always = F.sum(axis=1)
     held = _some_entries(task, _in_parts(n, task.seed))
     some = len(held.rows) < n
     F = task.routed.predict(task.X, held.rows) if some else task.routed.predict(task.X)[held.rows]
@@ -354,6 +357,7 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     if task.shared.experts:
         shared, held = task.shared.fit(task.X, task.y - routed_part, task.splits)
         _check_partition(held, n)
+        _check_shared(task, held.F)
         always[held.rows] = held.F.sum(axis=1)
     pool = task.routed if weights is None else _weighted(task, weights)
     routed, held = pool.fit(task.X, task.y - always, task.splits)
@@ -361,6 +365,18 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     stage = TrainingStage(error, _specialization(task, fit))
     return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))
+
+
+def _check_shared(task: TrainingTask, F: Floats) -> None:
+    """An error for a shared expert whose forecasts (n, K) leave the range of y: it would be in every prediction."""
+    room, middle = float(np.ptp(task.y)), float(np.median(task.y))
+    reached = np.abs(F - middle).max(axis=0)
+    if reached.max() > WILD * room > 0.0:
+        name = task.shared.names[int(reached.argmax())]
+        raise ValueError(
+            f"shared: forecasts of {name!r} are {reached.max():g} from the median of y, whose range is {room:g}, and "
+            "every prediction would have them; leave it out, or scale its inputs"
+        )
 
 
 def _specialization(task: TrainingTask, fit: RouterFit) -> HistoryStep | None:
