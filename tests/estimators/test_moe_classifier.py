@@ -180,6 +180,26 @@ class TestProbabilities:
         assert np.isfinite(model.held_out_scores_["sure"].log_loss)
         assert model.stack_weights_[0] < 0.3
 
+    @pytest.mark.parametrize("k", [None, 1])
+    def test_an_expert_that_is_given_twice_counts_once(self, three, k):
+        X, y, _ = three
+        experts = [("bayes", GaussianNB()), ("line", RidgeClassifier()), ("labels", Labels())]
+        light = {"gates": ["linear"], "k": k, "random_state": 0, "settings": replace(QUICK, test=False)}
+        one = gw.MoEClassifier(experts, **light).fit(X, y)
+        two = gw.MoEClassifier([("again", GaussianNB()), *experts], **light).fit(X, y)
+        assert two.left_out_ == ["bayes"]
+        p = two.predict_proba(X)
+        np.testing.assert_allclose(p, one.predict_proba(X), atol=0.005)
+        np.testing.assert_allclose(two.gate_weights(X)[:, [0, 2, 3]], one.gate_weights(X), atol=0.005)
+        assert not two.gate_weights(X)[:, 1].any()
+        parts = two.explain(X)
+        assert not parts["bayes"].any()
+        np.testing.assert_allclose(sum(parts.values()), p, atol=1e-12)
+        held = two.out_of_fold_
+        assert held.experts.shape == (120, 4, 3)
+        np.testing.assert_array_equal(held.experts[:, 0], held.experts[:, 1])
+        assert two.partial_fit(X[:9], y[:9]).online_probabilities_.shape == (9,)
+
     def test_sparse_prediction_asks_one_expert(self, halves):
         X, y, _ = halves
         model = gw.MoEClassifier(

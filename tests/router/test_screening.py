@@ -4,7 +4,7 @@ import numpy as np
 
 import gatewise as gw
 from gatewise.experts import ColumnExpert
-from gatewise.router.training import MOST_ROUTED, screened
+from gatewise.router.screening import MOST_ROUTED, screened, screened_classes
 
 LIGHT = gw.MoESettings(n_orders=1, spreads=(1.0,), learners=(), test=False)
 
@@ -22,6 +22,22 @@ def test_the_useful_experts_stay():
     moved = rng.permutation(M)
     again = screened(F[:, moved], y, np.ones(n), np.arange(M))
     assert {7, 70} <= {int(moved[m]) for m in again}
+
+
+def test_the_useful_classifiers_stay():
+    rng = np.random.default_rng(0)
+    n, M = 400, MOST_ROUTED + 20
+    y = rng.integers(0, 3, n)
+    F = rng.dirichlet(np.ones(3), (n, M))
+    F[np.arange(n), :, y] *= 0.1  # useless: little for the class that came
+    F[:, 7] = 0.2 + 0.4 * np.eye(3)[y]
+    F[: n // 2, 70] = 0.05 + 0.85 * np.eye(3)[y[: n // 2]]
+    F /= F.sum(axis=2, keepdims=True)
+    distinct = np.delete(np.arange(M), 3)
+    kept = screened_classes(F, y.astype(float), np.ones(n), distinct)
+    assert len(kept) == MOST_ROUTED
+    assert {7, 70} <= set(kept.tolist()) <= set(distinct.tolist())
+    np.testing.assert_array_equal(kept, np.sort(kept))
 
 
 def test_experts_that_are_left_out_are_named_and_have_no_weight():

@@ -178,7 +178,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             for part in router.fitted.shared_parts(shares, rows).values():
                 total += part
         else:
-            total = self._sparse_mixture(X, router.fitted.mean_weights(shares, router.rows(X)))
+            total = self._sparse_mixture(X, router.mean_weights(shares, router.rows(X)))
         total = np.maximum(total, 0.0)  # rounding
         return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -201,7 +201,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """The weight of every expert at every row, (n, M), each row on the simplex."""
         X, shares = self._rows_and_shares(X, readout)
         rows = self._rows(X) if self._router.weights_need_forecasts(shares) else self._router.rows(X)
-        return self._router.fitted.mean_weights(shares, rows)
+        return self._router.mean_weights(shares, rows)
 
     def explain(self, X: Any, readout: str | None = None) -> dict[str, Floats]:
         """What the probabilities are made of, by name, (n, C) each; they have the sum ``predict_proba(X)``.
@@ -213,7 +213,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         rows = self._rows(X)
         assert rows.classes is not None
         weighed = self._router.fitted.mean_weights(shares, rows)[:, :, None] * rows.classes.probabilities
-        experts = {name: weighed[:, m] for m, name in enumerate(self._router.names)}
+        used = {int(m): weighed[:, place] for place, m in enumerate(self._router.view.distinct)}
+        experts = {name: used.get(m, 0.0 * weighed[:, 0]) for m, name in enumerate(self._router.names)}
         parts = self._router.fitted.shared_parts(shares, rows)
         named = {f"{name} (shared part)" if name in experts else name: part for name, part in parts.items()}
         return {**named, **experts}
@@ -245,6 +246,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         if len(strange):
             raise ValueError(f"y has the label {labels[strange[0]]!r}, which fit has not seen; fit again")
         rows = ClassRows(self._floored(X), np.searchsorted(self.classes_, labels))
+        rows = rows.of_experts(self._router.view.distinct)
         router = self._router.continued(X, rows.observed, LogLoss(), weight / self._unit_weight, rows)
         self._keep_router(router)
         self.online_probabilities_ = np.concatenate([self.online_probabilities_, router.mixing.online])
@@ -326,7 +328,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         return self._floor.apply(self._pool_.predict(X))
 
     def _rows(self, X: Any) -> ListRows:
-        classes = ClassRows(self._floored(X), UNKNOWN)
+        """What the candidates see of the rows of X: the probabilities of the experts in the list."""
+        classes = ClassRows(self._floored(X), UNKNOWN).of_experts(self._router.view.distinct)
         return self._router.rows(X, None, classes)
 
     def _mixture(self, weights: Floats, rows: ListRows) -> Floats:

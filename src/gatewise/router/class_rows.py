@@ -29,6 +29,12 @@ class ClassRows:
         """Some of the rows."""
         return ClassRows(self.probabilities[entries], self.outcome[entries] if len(self.outcome) else self.outcome)
 
+    def of_experts(self, distinct: Indices) -> "ClassRows":
+        """The rows with some of the experts, by ascending number."""
+        if len(distinct) == self.probabilities.shape[1]:
+            return self
+        return ClassRows(self.probabilities[:, distinct], self.outcome)
+
     @property
     def observed(self) -> Floats:
         """The probabilities that the experts gave to the class of the row, (n, M)."""

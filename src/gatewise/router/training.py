@@ -23,9 +23,9 @@ from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
 from gatewise.router.learning import fresh_signal, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
 from gatewise.router.members import ListRows
+from gatewise.router.screening import MOST_ROUTED, screened, screened_classes
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
-from gatewise.solvers.softmax_path import stack_weights
 
 MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
@@ -33,7 +33,6 @@ MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M expe
 FITTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.3, 0.5
 WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
-MOST_ROUTED = 64  # experts in the list: of more, the most useful ones
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
@@ -99,13 +98,17 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     useful are in the list; the others have no weight.
     """
     M = held_out.F.shape[1]
-    distinct = np.arange(M) if task.routed.outputs else _distinct(held_out.F, float(target.std()))
-    if len(distinct) > MOST_ROUTED and not task.routed.outputs:
-        distinct = screened(held_out.F, target[held_out.rows], task.sample_weight[held_out.rows], distinct)
-    everything = np.arange(len(held_out.rows))
+    everything, classes = np.arange(len(held_out.rows)), bool(task.routed.outputs)
+    distinct = _distinct(held_out.F, 1.0 if classes else float(target.std()))
+    if len(distinct) > MOST_ROUTED:
+        y, weight = target[held_out.rows], task.sample_weight[held_out.rows]
+        distinct = (screened_classes if classes else screened)(held_out.F, y, weight, distinct)
     sample, view = _prepare(task, held_out, target, everything, distinct)
     fit = _learned(task, sample, distinct)
-    if len(distinct) < M and isinstance(view.guard, ForecastGuard):
+    if len(distinct) < M and classes:
+        whole = _with_floors(task, held_out, target, everything)[0].part(fit.entries)
+        fit = replace(fit, F=whole.observed, experts=whole.probabilities, weights=view.spread_out(fit.weights))
+    elif len(distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
     return fit, view
@@ -137,7 +140,10 @@ def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> Rou
 
 
 def _distinct(F: Floats, size: float) -> Indices:
-    """The experts whose forecasts differ from those of every expert before them, by their columns in F (N, M)."""
+    """The experts whose forecasts differ from those of every expert before them, by their columns in F (N, M).
+
+    Of classes, F (N, M, C), they are probabilities, and ``size`` is 1.
+    """
     kept: list[int] = []
     some = F[:: -(-len(F) // MOST_COMPARED)]
     for m in range(F.shape[1]):
@@ -145,20 +151,6 @@ def _distinct(F: Floats, size: float) -> Indices:
         if all(not np.nanmean(gap**2) <= (SAME * size) ** 2 for gap in gaps if not np.isnan(gap).all()):
             kept.append(m)
     return np.array(kept, dtype=np.intp)
-
-
-def screened(F: Floats, y: Floats, weight: Floats, distinct: Indices) -> Indices:
-    """MOST_ROUTED of the distinct experts, sorted, from their held-out forecasts F (N, M) of y (N,).
-
-    First those of largest weight in the convex stack, then those that are the best one at most rows: an expert that
-    is in neither has no use to a gate. Where the screening looked at a row the row is no longer quite fresh for what
-    is measured later; with MOST_ROUTED or fewer experts nothing is screened.
-    """
-    forecasts = ForecastGuard.fit(F, y).apply(F)[0][:, distinct]
-    stack = stack_weights(forecasts, ResidualLoss(y), weight[None])[0]
-    best = np.bincount(((forecasts - y[:, None]) ** 2).argmin(axis=1), weight, len(distinct))
-    order = np.lexsort((-best, -stack))
-    return np.sort(distinct[order[:MOST_ROUTED]])
 
 
 def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[Candidate, ...]:
@@ -201,6 +193,7 @@ def _prepare(
     guard: ForecastGuard | ProbabilityFloor
     if task.routed.outputs:
         classes, guard = _with_floors(task, held_out, target, known)
+        classes = classes.of_experts(distinct)
         F, looked, loss = classes.observed, classes.confidence, LogLoss()
     else:
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
