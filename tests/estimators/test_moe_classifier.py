@@ -8,7 +8,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
@@ -252,6 +252,26 @@ class TestRows:
         assert model.experts_[0] is experts[0]
         with pytest.raises(TypeError, match="CalibratedClassifierCV"):
             gw.MoEClassifier([RidgeClassifier().fit(X, y)], cv="prefit").fit(X, y)
+
+    def test_classes_that_given_experts_alone_know_are_classes(self, halves):
+        X, y, _ = halves
+        wider = np.where(X[:, 0] > 0.8, "maybe", y)
+        experts = [GaussianNB().fit(X, wider), GaussianNB().fit(X, y)]
+        model = gw.MoEClassifier(experts, gates=(), cv="prefit", random_state=0, settings=BARE).fit(X[:300], y[:300])
+        assert model.classes_.tolist() == ["maybe", "no", "yes"]
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        assert (p > 0).all()
+        model.partial_fit(X[300:], wider[300:], update_experts=True)
+
+    def test_updates_reach_experts_with_decisions(self, halves):
+        X, y, _ = halves
+        model = gw.MoEClassifier(
+            [SGDClassifier(random_state=0), GaussianNB()], gates=(), random_state=0, settings=BARE
+        )
+        before = model.fit(X[:300], y[:300]).expert_probabilities(X)[:, 0]
+        model.partial_fit(X[300:], y[300:], update_experts=True)
+        assert np.abs(model.expert_probabilities(X)[:, 0] - before).max() > 1e-3
 
     def test_sample_weights_of_zero_leave_rows_out(self, halves):
         X, _, _ = halves

@@ -17,7 +17,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.experts.class_expert import ClassExpert
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 
-REVISION = 1  # count up when pools or splits change in a way that versions and names do not say
+REVISION = 2  # count up when pools, splits or calibrations change in a way that versions and names do not say
 
 
 class Answers(NamedTuple):

@@ -50,7 +50,7 @@ class FlooredClassifiers:
         for name, expert in experts:
             check_kind(f"{kind}s", name, expert, "classifier")
         ready = {name: can_predict(expert) for name, expert in experts}
-        classes = _all_classes(labels, [(name, expert) for name, expert in experts if ready[name]])
+        classes = all_classes(labels, [(name, expert) for name, expert in experts if ready[name]])
         if given and all(hasattr(expert, "classes_") for _, expert in experts):
             _check_known(labels, experts)
         wrapped = [
@@ -67,7 +67,10 @@ class FlooredClassifiers:
 
     def fitted(self, X: Any, labels: NDArray[Any], weight: Floats | None = None) -> Self:
         """The pool with those experts fitted that could not predict, with sample weights where they take them."""
-        params = {name: weight_params(expert.classifier, weight) for name, expert in self.pool.experts}
+        params: dict[str, dict[str, Any]] = {}
+        for name, expert in self.pool.experts:
+            own = {"calibration_weight": weight} if expert.calibrated and weight is not None else {}
+            params[name] = {**weight_params(expert.classifier, weight), **own}
         pool = replace(self.pool, params=params)
         return replace(self, pool=pool.fit_unfitted(X, self.codes(labels).astype(np.float64)))
 
@@ -166,7 +169,7 @@ def _check_known(labels: NDArray[Any], experts: Sequence[tuple[str, Any]]) -> No
         raise ValueError(f"y has the label {strange[0]!r}, which no expert has seen")
 
 
-def _all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]]) -> NDArray[Any]:
+def all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]]) -> NDArray[Any]:
     """The classes of the labels and of the fitted experts."""
     classes = np.unique(labels)
     known = [(name, np.asarray(one.classes_)) for name, one in fitted if hasattr(one, "classes_")]

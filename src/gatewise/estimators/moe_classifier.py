@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators.class_labels import checked_labels, plain_labels
+from gatewise.estimators.floored_classifiers import all_classes
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
 from gatewise.estimators.validation import (
@@ -60,7 +61,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
     cv : int, splitter, iterable of splits, "prefit" or None
         As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five, or `StratifiedGroupKFold` if ``fit`` is
-        given groups.
+        given groups. With "prefit", ``classes_`` has the classes of y and all that the experts know.
     cost : None, number or array (C, C)
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
@@ -132,15 +133,17 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
-        classes, codes = np.unique(labels, return_inverse=True)
+        prefit, classes = isinstance(self.cv, str) and self.cv == "prefit", np.unique(labels)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, but has one class, {classes[0]!r}")
+        if prefit and len(known := all_classes(labels, experts)) > len(classes):
+            classes = known
+        codes = np.searchsorted(classes, labels)
         self.classes_, settings = classes, self._settings()
         self._checked_cost()
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
         inputs, unit_weight = GateInputs.fit(X, settings.n_components, settings.fade), float(weight.mean())
-        prefit = isinstance(self.cv, str) and self.cv == "prefit"
         task = TrainingTask(
             X=X,
             y=codes.astype(np.float64),
@@ -230,7 +233,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """Continue the aggregation on new rows, in the order given; gates stay as they are.
 
         As in `MoERegressor`. ``online_probabilities_`` grows by the probability of the class of each of these rows,
-        given before it was seen. A first call is a fit; every one of ``classes`` must then occur in y.
+        given before it was seen. A first call is a fit; every one of ``classes`` must then occur in y. With
+        ``update_experts`` an expert learns the rows whose classes it knows; its sigmoid or confusion matrix stays.
         """
         if not hasattr(self, "verdict_"):
             if classes is not None and not np.isin(classes, np.asarray(y)).all():
@@ -347,8 +351,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """Update the experts that have ``partial_fit``, in copies: one that came fitted stays as it was."""
         experts = deepcopy(self._pool_.models)
         for expert in experts:
-            if hasattr(expert.fitted, "partial_fit"):
-                expert.fitted.partial_fit(X, labels)
+            expert.update(X, labels)
         self._pool_ = self._pool_.with_models(experts)
         self.experts_ = [expert.fitted for expert in experts]
 

@@ -5,10 +5,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 
 from gatewise.arrays import Floats
-from gatewise.experts.class_expert import ClassExpert
 
 
 class GivenDecisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -28,7 +28,7 @@ class GivenDecisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[X.argmax(axis=1)])
 
 
-def fit_sigmoid(decisions: Floats, labels: NDArray[Any], sample_weight: Floats) -> Any:
+def fit_sigmoid(decisions: Floats, labels: NDArray[Any], sample_weight: Floats | None) -> Any:
     """Scikit-learn's sigmoid from decisions (n, C) to probabilities of the labels' classes, one against the rest.
 
     Every class needs rows of positive weight. The answer has ``predict_proba(decisions)``.
@@ -45,32 +45,6 @@ def fit_sigmoid(decisions: Floats, labels: NDArray[Any], sample_weight: Floats) 
     with config_context(enable_metadata_routing=False):
         model.fit(decisions, labels, sample_weight=sample_weight)
     return model.set_params(cv=None)  # a saved model need not hold the numbers of the rows
-
-
-class DecisionExpert(BaseEstimator):  # type: ignore[misc]
-    """Decisions (n, C) of a classifier with ``decision_function``, which is fitted to rows of all given classes (C,).
-
-    `with_sigmoid` makes it an expert that answers with probabilities.
-    """
-
-    model_: Any
-
-    def __init__(self, classifier: Any, classes: NDArray[Any]) -> None:
-        self.classifier = classifier
-        self.classes = classes
-
-    def fit(self, X: Any, y: Any, **params: Any) -> Self:
-        """Fit to rows X and the numbers y (n,) of their classes; ``params`` go to the classifier's ``fit``."""
-        self.model_ = clone(self.classifier).fit(X, self.classes[np.asarray(y).astype(np.intp)], **params)
-        return self
-
-    def predict(self, X: Any) -> Floats:
-        """The decisions for every class, (n, C)."""
-        return decisions(self.model_, X, len(self.classes))
-
-    def with_sigmoid(self, sigmoid: Any) -> ClassExpert:
-        """The fitted expert with a fitted sigmoid behind its decisions."""
-        return ClassExpert.of_fitted(SigmoidClassifier(self.model_, sigmoid), self.classes)
 
 
 class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -99,6 +73,12 @@ class SigmoidClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable label of every row, (n,)."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    @available_if(lambda self: hasattr(self.classifier, "partial_fit"))  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Update the classifier; the sigmoid stays as it is."""
+        self.classifier.partial_fit(X, y)
+        return self
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
