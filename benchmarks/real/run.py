@@ -88,7 +88,8 @@ def run(
     pool: str = "default",
 ) -> list[SplitResult]:
     """The results of every data set, split and competitor, in that order."""
-    tasks = [(data, split, competitors, folder, pool) for data, split in tasks_of(datasets, splits)]
+    place = None if folder is None else folder.resolve()  # a process that works for us may be in another folder
+    tasks = [(data, split, competitors, place, pool) for data, split in tasks_of(datasets, splits)]
     found = run_tasks(run_split, tasks, processes(jobs), progress)
     by_data = {data.name: i for i, data in enumerate(datasets)}
     return sorted((one for part in found for one in part), key=lambda one: (by_data[one.data], one.split))
