@@ -56,6 +56,8 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("family_costs", f"what all families cost where none helps, log ratio of MSE, n = {n:,}",
                ("rows", {"design": "exact blend", "n": n, "family": "all"}, "alone", "mean"), "", better="less")
       for n in (300, 1000)),
+    Headline("weighing", "power 1 over the shipped power, MSE on real data",
+             ("rows", {"rule": "AFTER, power 1"}, "ratio"), "of it"),
     Headline("null_check", "what gates save in pure noise, fitted experts, n = 1,000",
              ("rows", {"design": "noise", "n": 1000}, "gain"), "of the MSE", better="less"),
     Headline("gate_weights", "mean gate against blocked NumPy",
