@@ -16,6 +16,7 @@ from rich.table import Table
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 import gatewise as gw
+from benchmarks.archive import keep, restore
 from benchmarks.command import start
 from benchmarks.local_designs import KnownExpert, LOCAL_DESIGNS
 from benchmarks.timing import save
@@ -146,15 +147,9 @@ def main(
     file: Annotated[bool, typer.Option(help="File the result with the other benchmarks.")] = False,
 ) -> None:
     """Errors by design and number of rows, and the slope of their logarithm in that of the rows."""
-    ns = sizes or [1000, 10_000]
+    ns, path = sizes or [1000, 10_000, 100_000], restore("resolution", out / "errors.sqlite").path
     names = [*DESIGNS, *LOCAL_DESIGNS]
-    tasks = [
-        (name, n, seed, way, out / "errors.sqlite")
-        for n in ns
-        for name in names
-        for seed in range(reps)
-        for way in WAYS
-    ]
+    tasks = [(name, n, seed, way, path) for n in ns for name in names for seed in range(reps) for way in WAYS]
     found = run_tasks(error, tasks, processes(jobs), show_progress)
     cells: dict[tuple[str, str, int], list[float]] = {}
     for (name, n, _, way, _), one in zip(tasks, found, strict=True):
@@ -171,6 +166,7 @@ def main(
             )
     console.print(table)
     if file:
+        keep("resolution", path)
         save("resolution", {"rule": RULE, "reps": reps, "rows": rows})
 
 
