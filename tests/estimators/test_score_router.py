@@ -129,6 +129,21 @@ def test_bandit_feedback_moves_the_weights(fitted):
         router.partial_fit(X, draw.models, np.zeros(500), np.ones(3))
 
 
+def test_an_update_that_is_interrupted_leaves_the_router_as_it_was(fitted, monkeypatch):
+    import copy
+
+    router, X = copy.deepcopy(fitted), small_table(50, seed=7)[0]
+    draw, before = router.explore(X, random_state=0), router.online_
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(router.routes_), "reweighed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        router.partial_fit(X, draw.models, np.zeros(len(X)), draw.chances)
+    assert router.online_ is before
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -238,6 +238,7 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         numbers = bandit.draw_models(chances, np.random.default_rng(random_state))
         return bandit.RouteDraw(self.models_[numbers], numbers, chances)
 
+    @all_or_nothing
     def partial_fit(self, X: Any, models: ArrayLike, scores: ArrayLike, chances: ArrayLike) -> Self:
         """Learn from the scores (n,) of the models that were asked, by name or number (n,).
 
