@@ -37,7 +37,7 @@ FLOOR = 0.05
 GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients beside a gate
 # What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
 # sqrt(C / n) such units, many times as much.
-FINE = 1e-3
+FINE = 1e-2
 RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
 WHOLE = 4096  # rows up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
