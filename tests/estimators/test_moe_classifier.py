@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gatewise as gw
+from gatewise.router.class_scores import ClassScores
 
 QUICK = gw.MoESettings(n_orders=2, spreads=(1.0, 10.0), learners=())
 BARE = replace(QUICK, n_orders=1, spreads=(1.0,), correct=False)
@@ -124,6 +125,10 @@ class TestFinding:
         facts = local.report()
         assert facts["classes"] == ["no", "yes"]
         assert facts["held_out_scores"]["model"]["log_loss"] < facts["held_out_scores"]["convex stack"]["log_loss"]
+        convex = next(one for one in facts["candidates"] if one["candidate"] == "convex stack")
+        assert convex["calibration_error"] == pytest.approx(
+            facts["held_out_scores"]["convex stack"]["calibration_error"]
+        )
 
 
 class TestProbabilities:
@@ -138,7 +143,19 @@ class TestProbabilities:
         weights = model.gate_weights(X)
         assert (weights >= 0).all()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0)
-        assert {"tempered stack", "log-linear stack", "logistic stack", "boosted stack"} <= model.explain(X).keys()
+        stacks = {"tempered stack", "log-linear stack", "logistic stack", "logistic stack on inputs", "boosted stack"}
+        assert stacks <= model.explain(X).keys()
+
+    def test_a_logistic_stack_on_inputs_sees_what_no_expert_says(self):
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.normal(size=300), rng.uniform(0.2, 0.8, size=(300, 2))])
+        y = (rng.uniform(size=300) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0]))).astype(int)
+        model = gw.MoEClassifier([ColumnProbability(1), ColumnProbability(2)], gates=["linear"], cv="prefit")
+        model.set_params(random_state=0, settings=replace(QUICK, correct=True)).fit(X, y)
+        losses = {str(c): loss for c, loss in zip(model.candidates_, model.log_loss_, strict=True)}
+        for spread in ("1", "3"):
+            blind, seeing = (losses[f"logistic stack{on}, spread {spread}"] for on in ("", " on inputs"))
+            assert seeing < 0.75 * blind
 
     def test_without_other_members_the_mixture_is_that_of_the_experts(self, halves):
         X, y, _ = halves
@@ -149,6 +166,21 @@ class TestProbabilities:
         model.fit(X, y)
         mixture = np.einsum("im,imc->ic", model.gate_weights(X), model.expert_probabilities(X))
         np.testing.assert_allclose(model.predict_proba(X), mixture)
+
+    def test_the_calibration_error_of_a_candidate_with_a_share_is_that_of_its_probabilities(self, three):
+        _, _, model = three
+        held = model.out_of_fold_
+        answers = {
+            "convex stack": held.stack,
+            **dict(zip(model.get_feature_names_out(), held.experts.swapaxes(0, 1), strict=True)),
+        }
+        known = 0
+        for c, share, error in zip(model.candidates_, model.weights_, model.calibration_error_, strict=True):
+            assert np.isnan(error) == (share < 0.01)
+            if share >= 0.01 and str(c) in answers:
+                assert error == pytest.approx(ClassScores.of(answers[str(c)], held.outcome).calibration_error)
+                known += 1
+        assert known
 
     def test_held_out_probabilities_agree_with_the_candidates(self, three):
         _, _, model = three

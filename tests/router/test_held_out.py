@@ -34,7 +34,7 @@ def given_forecasts(y, x, F, candidates):
     train_rows = tuple(np.flatnonzero(~(j == FOLD)) for j in range(FOLDS))
     rows = ListRows(seen, F, maps=maps)
     sample = RouterSample(rows, HeldOut(np.arange(n), FOLD, F, train_rows), ResidualLoss(y), np.ones(n), 0.01)
-    return learn(sample, candidates, SETTINGS, 0)
+    return learn(sample, candidates, SETTINGS, 0, given=True)
 
 
 @pytest.fixture
@@ -108,3 +108,24 @@ def test_shared_experts_are_subtracted_as_they_forecast_rows_they_have_not_seen(
     )  # fmt: skip
     first = train(task).history[0]
     assert first.error > 0.5  # the noise has variance one
+
+
+def test_gates_whose_weights_are_the_same_at_all_rows_show_nothing():
+    """Without inputs a gate finds constant weights that no other candidate has: they are no gain of gating."""
+    rng = np.random.default_rng(3)
+    F = rng.normal(size=(n, 6))
+    y, blind = F @ [0.3, 0.3, 0.1, 0.1, 0.1, 0.1] + 0.5 * rng.normal(size=n), np.zeros((n, 1))
+    signal = given_forecasts(y, blind, F, candidate_list(list("abcdef"), {"linear": GATES}, corrected=False)).signal
+    assert np.abs(signal[:, :2]).max() > 1e-3
+    assert np.abs(signal[:, 2]).max() < 1e-12
+
+
+def test_what_speaks_for_gates_is_measured_from_their_mean_weights(rows):
+    """Without products in the list the aggregate that is tested is the one that predicts."""
+    x, F, y = rows
+    fit = given_forecasts(y, x, F, candidate_list(["a", "b"], {"linear": GATES}, corrected=False))
+    gated = np.einsum("im,im->i", fit.weights, F)
+    mean = np.stack([fit.weights[j == FOLD].mean(axis=0) for j in range(FOLDS)])[FOLD]
+    steady = np.einsum("im,im->i", mean, F)
+    np.testing.assert_allclose(fit.signal[:, 2], -fit.loss.slope(steady) * (gated - steady), rtol=1e-9, atol=1e-12)
+    assert fit.signal[:, 2].sum() > 2.0 * np.sqrt((fit.signal[:, 2] ** 2).sum())  # the truth is a gate

@@ -135,7 +135,7 @@ def test_the_router_learns_where_each_expert_is_right_under_any_loss(name):
     )
     settings = MoESettings(n_orders=2, rate=1.0)
     sample = RouterSample(ListRows(seen, F, maps=maps), held_out, loss, np.ones(n), rate=1.0)
-    fit = learn(sample, candidates, settings, 0)
+    fit = learn(sample, candidates, settings, 0, given=True)
     assert fit.loss.error(fit.forecasts).mean() < fit.loss.error(fit.stack).mean()
     view, signal = RowView(ForecastGuard.open(2), np.arange(2), 2), fit.signal[np.argsort(fit.rows)]
     router = FittedRouter.from_fit(fit, view, x, inputs, ["a", "b"], np.ones(n), signal, None)

@@ -85,7 +85,9 @@ def test_gates_of_bagged_trees_predict_what_they_were_weighed_by(rows, monkeypat
     monkeypatch.setattr(trees, "MOST_GROWING", 500)
     fits = []
     monkeypatch.setattr(
-        training, "learn", lambda *given, learn=training.learn: (fits.append(learn(*given)), fits[-1])[1]
+        training,
+        "learn",
+        lambda *some, learn=training.learn, **more: (fits.append(learn(*some, **more)), fits[-1])[1],
     )
     model = fitted(X, y, gates=["tree"], cv="prefit")
     place = np.empty(2000, dtype=int)
@@ -132,7 +134,7 @@ class TestTrial:
 
     def test_what_is_far_behind_on_few_rows_is_not_fitted_to_all(self, rows, monkeypatch):
         X, y, truth = rows
-        settings = gw.MoESettings(n_orders=4, spreads=(0.03, 1.0, 3.0), learners=(), test=False)
+        settings = gw.MoESettings(n_orders=4, spreads=(0.03, 1.0, 3.0), learners=())
         whole = fitted(X, y, cv="prefit", settings=settings)
         monkeypatch.setattr(training, "MOST_TRIED", 700)
         some = fitted(X, y, cv="prefit", settings=settings)
@@ -145,9 +147,9 @@ class TestTrial:
         X, y, _ = rows
         fits, signals, by_row = [], [], training._by_row
         monkeypatch.setattr(training, "MOST_TRIED", 700)
-        monkeypatch.setattr(training, "learn", lambda *given: fits.append(learning.learn(*given)) or fits[-1])
+        monkeypatch.setattr(training, "learn", lambda *a, **b: fits.append(learning.learn(*a, **b)) or fits[-1])
         monkeypatch.setattr(training, "_by_row", lambda *given: signals.append(given[1]) or by_row(*given))
-        fitted(X, y, cv="prefit")
+        fitted(X, y, cv="prefit", settings=replace(LIGHT, test=True))
         (trial, last), (signal,) = fits, signals
         assert len(trial.rows) == isqrt(700**2 // 2)
         tried = np.isin(last.rows, trial.rows)

@@ -14,7 +14,7 @@ class TestVerdict:
     def reach(self, gate_share, signal, gain=0.1, n=400):
         rng = np.random.default_rng(0)
         stack = rng.chisquare(1, n)
-        losses = HeldOutLosses(stack * (1 - gain), stack, 2 * stack, signal + rng.normal(size=(n, 2)), np.ones(n))
+        losses = HeldOutLosses(stack * (1 - gain), stack, 2 * stack, signal + rng.normal(size=(n, 3)), np.ones(n))
         shares = np.array([0.0, 0.0, 1.0 - gate_share, 0.0, gate_share])
         return reach_verdict(self.CANDIDATES, shares, 4 if gate_share > 0.5 else 2, "a", losses)
 
@@ -40,14 +40,16 @@ class TestVerdict:
     def test_equal_losses_are_no_gain(self):
         same = (np.ones(10), np.ones(10), np.ones(10))
         assert gain_interval(*same) == (0.0, 0.0, 0.0)
-        assert signal_p_value(np.zeros((10, 2))) == 1.0
+        assert signal_p_value(np.zeros((10, 3))) == 1.0
 
-    def test_both_answers_must_be_beaten_by_more_than_independent_rows_ask(self):
+    @pytest.mark.parametrize("weakest", range(3))
+    def test_every_answer_must_be_beaten_by_more_than_independent_rows_ask(self, weakest):
         rng = np.random.default_rng(2)
-        signal = rng.normal([0.5, 0.0], 1.0, size=(100, 2))
-        one, two = (special.ndtr(-s.sum() / np.sqrt(2 * (s**2).sum())) for s in signal.T)
-        assert one < 1e-3 < two
-        assert signal_p_value(signal) == pytest.approx(two)
+        signal = rng.normal(1.0, 1.0, size=(100, 3))
+        signal[:, weakest] -= 1.0
+        p_values = [special.ndtr(-s.sum() / np.sqrt(2 * (s**2).sum())) for s in signal.T]
+        assert sorted(p_values)[1] < 1e-3 < p_values[weakest]
+        assert signal_p_value(signal) == pytest.approx(p_values[weakest])
 
     def test_the_gain_of_one_fit_is_less_certain_than_a_mean(self):
         rng = np.random.default_rng(1)

@@ -9,7 +9,7 @@ from benchmarks.verdict_designs import strength_for
 from tests.statistics.bounds import least, most
 
 pytestmark = pytest.mark.statistics
-RUNS, POWER_RUNS = 5, 12
+RUNS, POWER_RUNS = 12, 24
 
 
 def says_gating_pays(design, n, seed):

@@ -79,6 +79,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         As in `MoERegressor`; errors and gains are log losses.
     log_loss_ : array (S,)
         The held-out log loss of every candidate.
+    calibration_error_ : array (S,)
+        The expected calibration error of its held-out probabilities; NaN where there are more than two classes and
+        the candidate's share is below 0.01.
     floor_ : array (M,)
         The part of the class frequencies that is mixed into the probabilities of every expert.
     out_of_fold_ : ClassOutOfFold
@@ -293,7 +296,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             list(zip(names, trained.routed, strict=True)), n_jobs=self.n_jobs, outputs=task.routed.outputs
         )
         self.experts_, self.history_ = [expert.fitted for expert in trained.routed], trained.history
-        self.log_loss_, self.online_probabilities_ = fit.errors, np.empty(0)
+        self.log_loss_, self.calibration_error_ = fit.errors, fit.calibration
+        self.online_probabilities_ = np.empty(0)
         self.out_of_fold_ = ClassOutOfFold(
             fit.rows, labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
         )

@@ -19,7 +19,7 @@ from gatewise.gates.inputs import plain_numbers, table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 from gatewise.progress import LISTENER, reported, RUNNING
 
-MOST_EXPERTS = {"regressor": 500, "classifier": 100}
+MOST_EXPERTS = 500
 LARGEST_RESPONSE = 1e70  # its errors are squared, and squared again for their standard errors
 RESERVED = (
     "experts",
@@ -233,8 +233,8 @@ def checked_experts(experts: Any, shared: Any, kind: str = "regressor") -> tuple
     n = len(named_experts(experts, "experts"))
     named_experts(shared, "shared", least=0)
     pairs = named_experts([*experts, *shared], "experts and shared")
-    if len(pairs) > MOST_EXPERTS[kind]:
-        raise ValueError(f"experts: {len(pairs)} are more than {MOST_EXPERTS[kind]}; choose among them first")
+    if len(pairs) > MOST_EXPERTS:
+        raise ValueError(f"experts: {len(pairs)} are more than {MOST_EXPERTS}; choose among them first")
     for place, (name, expert) in enumerate(pairs):
         argument = "experts" if place < n else "shared"
         if name in RESERVED:

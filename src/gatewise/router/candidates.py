@@ -62,7 +62,7 @@ class Candidate:
         return "plain"
 
     def __str__(self) -> str:
-        if self.kind == "shared" and self.name.endswith("stack"):
+        if self.family == "class stack":
             return self.name + (f", spread {self.spread:g}" if self.spread else "") + self._count()
         if self.kind == "shared":
             by = f"{self.name} of" if self.spread else f"{self.name} on"

@@ -17,8 +17,10 @@ from gatewise.solvers.multinomial_ridge import class_log_probabilities, multinom
 from gatewise.solvers.softmax_path import RowSample, stack_weights
 
 TEMPERED, POOLED, LOGISTIC, BOOSTED = "tempered stack", "log-linear stack", "logistic stack", "boosted stack"
+LOGISTIC_ON_INPUTS = "logistic stack on inputs"
 POOL_SPREADS = (0.1, 0.3, 1.0)  # prior standard deviations of the exponents and offsets of a log-linear stack
-LOGISTIC_SPREADS = (1.0, 3.0)  # of the slopes of a logistic stack
+LOGISTIC_SPREADS = (1.0, 3.0)  # of the slopes of a logistic stack in the probabilities
+INPUT_SPREAD = 0.3  # of its slopes in standardised inputs, relative to those
 OWN_SPREAD = 1.0  # of the exponent and the offsets of one expert before it is mixed
 BASE_SPREAD = 0.3  # of the log-linear stack that boosting starts from
 DEPTH, SHRINKAGE, ROUNDS = 4, 0.1, (15, 60)
@@ -30,7 +32,7 @@ def class_stacks(corrected: bool, learners: Sequence[str]) -> list[Candidate]:
     found = []
     if corrected:
         found = [Candidate("shared", TEMPERED), *(Candidate("shared", POOLED, spread) for spread in POOL_SPREADS)]
-        found += [Candidate("shared", LOGISTIC, spread) for spread in LOGISTIC_SPREADS]
+        found += [Candidate("shared", name, b) for name in (LOGISTIC, LOGISTIC_ON_INPUTS) for b in LOGISTIC_SPREADS]
     return found + [Candidate("shared", BOOSTED, trees=rounds) for rounds in ROUNDS if "boosted" in learners]
 
 
@@ -47,11 +49,14 @@ class ClassStacks:
         The log-linear pool of all experts, shrunk towards the one with the exponents of the convex stack.
     logistic stack
         A multinomial logistic regression on the probabilities of all experts, shrunk towards the class frequencies.
+    logistic stack on inputs
+        The same on these probabilities and the inputs.
     boosted stack
         A log-linear stack times the exponentials of boosted trees on inputs and log probabilities.
 
-    ``pools`` has the parameters (M + C,) of log-linear stacks by their spreads, ``slopes`` (C, 1 + M C) those of
-    logistic ones, ``own`` (M, 1 + C) those of each expert alone, ``tempered`` (M,) the weights of tempered experts.
+    ``pools`` has the parameters (M + C,) of log-linear stacks by their spreads, ``slopes`` (C, 1 + p) those of
+    logistic ones by their words, ``own`` (M, 1 + C) those of each expert alone, ``tempered`` (M,) the weights of
+    tempered experts.
     """
 
     candidates: tuple[Candidate, ...]
@@ -69,8 +74,9 @@ class ClassStacks:
         assert rows.classes is not None
         logs, outcome = np.log(rows.classes.probabilities), rows.classes.outcome
         wanted = {c.spread for c in candidates if c.name == POOLED}
-        columns, C = logistic_columns(rows.classes), logs.shape[2]
-        names = {c.name for c in candidates}
+        C, names = logs.shape[2], {c.name for c in candidates}
+        logistic = [c for c in candidates if c.name in (LOGISTIC, LOGISTIC_ON_INPUTS)]
+        columns = {name: logistic_columns(rows, name) for name in dict.fromkeys(c.name for c in logistic)}
         wanted |= {BASE_SPREAD} if BOOSTED in names else set()
         fits = []
         for common, sample in zip(task.commons, task.samples, strict=True):
@@ -80,8 +86,7 @@ class ClassStacks:
             own, weights = np.zeros((logs.shape[1], 1 + logs.shape[2])), common.stack
             if TEMPERED in names:
                 own, weights = _tempered(task, given[0], sample)
-            spreads = [c.spread for c in candidates if c.name == LOGISTIC]
-            slopes = {f"{one:g}": multinomial_ridge(columns[known], *given[1:], C, one) for one in spreads}
+            slopes = {str(c): multinomial_ridge(columns[c.name][known], *given[1:], C, c.spread) for c in logistic}
             fits.append(cls(candidates, common, pools, slopes, own, weights, None))
         grown = _boosted(fits, task, seed) if BOOSTED in names else [None] * len(fits)
         groups: FittedGroup = []
@@ -117,8 +122,8 @@ class ClassStacks:
             return np.asarray(np.einsum("m,imc->ic", self.tempered, tempered_experts(logs, self.own)))
         if c.name == POOLED:
             return np.exp(pool_log_probabilities(logs, self.pools[f"{c.spread:g}"]))
-        if c.name == LOGISTIC:
-            return np.exp(class_log_probabilities(logistic_columns(rows.classes), self.slopes[f"{c.spread:g}"]))
+        if c.name in (LOGISTIC, LOGISTIC_ON_INPUTS):
+            return np.exp(class_log_probabilities(logistic_columns(rows, c.name), self.slopes[str(c)]))
         scores = pool_log_probabilities(logs, self.pools[f"{BASE_SPREAD:g}"])
         assert self.trees is not None
         grown = kernels.tree_sums(self._columns(rows), self.trees, c.trees)
@@ -129,10 +134,12 @@ class ClassStacks:
         return tree_columns(rows, rows.classes)
 
 
-def logistic_columns(classes: ClassRows) -> Floats:
-    """The columns (n, M C) of a logistic stack: probabilities less 1 / C."""
-    n, M, C = classes.probabilities.shape
-    return np.asarray(classes.probabilities.reshape(n, M * C) - 1.0 / C)
+def logistic_columns(rows: ListRows, name: str) -> Floats:
+    """The columns (n, p) of the logistic stack of that name: probabilities less 1 / C, and inputs if it sees them."""
+    assert rows.classes is not None
+    n, M, C = rows.classes.probabilities.shape
+    columns = rows.classes.probabilities.reshape(n, M * C) - 1.0 / C
+    return columns if name == LOGISTIC else np.column_stack([columns, INPUT_SPREAD * rows.inputs.Z])
 
 
 def tempered_experts(logs: Floats, own: Floats) -> Floats:

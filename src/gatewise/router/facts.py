@@ -59,7 +59,8 @@ def plain_facts(model: Any) -> dict[str, Any]:
     """The verdict, the candidates, the regions and the held-out errors, ready for JSON."""
     regions = model.region_table()
     classes = hasattr(model, "classes_")
-    measure, errors = ("log_loss", model.log_loss_) if classes else ("rmse", model.sigma_)
+    told = ("log_loss", "calibration_error") if classes else ("rmse",)
+    errors = [model.log_loss_, model.calibration_error_] if classes else [model.sigma_]
     facts: dict[str, Any] = plain_values(
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
@@ -69,8 +70,8 @@ def plain_facts(model: Any) -> dict[str, Any]:
             "rows_added": rows_added(model),
             "weights": kind_weights(model),
             "candidates": [
-                {"candidate": str(c), "weight": w, measure: error}
-                for c, w, error in zip(model.candidates_, model.weights_, errors, strict=True)
+                {"candidate": str(c), "weight": w, **dict(zip(told, numbers, strict=True))}
+                for c, w, *numbers in zip(model.candidates_, model.weights_, *errors, strict=True)
             ],
             "regions": [
                 {

@@ -226,7 +226,7 @@ class FittedRouter(FieldsOnly):
     ) -> Self:
         """The router of a fit to the rows X, with its verdict, its regions and its single candidate.
 
-        ``signal`` (n, 2) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
+        ``signal`` (n, 3) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
         that many active experts, or one expert alone.
         """
         encoded = inputs.encode(_safe_indexing(X, fit.rows))

@@ -16,6 +16,7 @@ from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.progress import RUNNING
 from gatewise.router.candidates import by_group, Candidate, CONVEX, log_priors
+from gatewise.router.class_scores import calibration_error, two_class_calibration
 from gatewise.router.class_stacks import ClassStacks
 from gatewise.router.members import (
     FittedGroup,
@@ -36,6 +37,7 @@ MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that t
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
 NONE_YET = np.empty(0)  # predictions of rows that are added later
 WEIGHED = 2**14  # rows whose weights are computed at a time
+LEAST_TOLD = 0.01  # share of a candidate whose calibration error is told where classes are more than two
 MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggregate, at most
 
 
@@ -81,10 +83,11 @@ class RouterFit:
     often as it was held out. ``F`` (N, M) are the experts' forecasts and ``loss`` the loss there. Out-of-fold, from
     gates and shares that were learned on other parts of the rows (on earlier parts, if the rows are in time), are:
     ``weights`` (N, M), the gate; ``forecasts`` (N,), the aggregate's; ``stack`` (N,), the convex stack's; and
-    ``signal`` (N, 2), what speaks for gates, as `gating_signal` says. ``compared`` (n, S) are forecasts of ``final``
-    at some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where responses are classes, the
-    out-of-fold probabilities of all classes are those of the aggregate, ``probabilities`` (N, C), of the convex
-    stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C); else all are empty.
+    ``signal`` (N, 3), what speaks for gates, as `gating_signal` says, or zeros if no test is asked. ``compared``
+    (n, S) are forecasts of ``final`` at some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where
+    responses are classes, the out-of-fold probabilities of all classes are those of the aggregate, ``probabilities``
+    (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C), and ``calibration`` (S,) has
+    the calibration errors of the candidates as far as they are known; else all are empty.
     """
 
     final: FittedList
@@ -102,15 +105,30 @@ class RouterFit:
     probabilities: Floats = field(default_factory=lambda: np.empty(0))
     stacked: Floats = field(default_factory=lambda: np.empty(0))
     experts: Floats = field(default_factory=lambda: np.empty(0))
+    calibration: Floats = field(default_factory=lambda: np.empty(0))
 
 
-def gating_signal(loss: Loss, gated: Floats, plain: Floats) -> Floats:
-    """Minus the slope of the loss at answers without gates, ``plain`` (n, 2), times what gates change there: (n, 2).
+def gating_signal(loss: Loss, gated: Floats, plain: Floats, turned: Floats) -> Floats:
+    """Minus the slope of the loss at answers without gates, times what gates change there: (n, 3).
 
-    The answers are the aggregate without gates, and its best candidate; ``gated`` (n,) is the aggregate with gates.
-    The mean of a column is positive if gates move predictions from that answer towards the responses.
+    Two answers, ``plain`` (n, 2), are the aggregate without gates and its best candidate. The third is the aggregate
+    with gates, ``gated`` (n,), less ``turned`` (n,), what it owes to weights that change with x: it has the mean of
+    these weights at all rows, for gates may also find constant weights that no other candidate has. The mean of a
+    column is positive if gates move predictions from that answer towards the responses.
     """
-    return np.stack([-loss.slope(one) * (gated - one) for one in plain.T], axis=1)
+    answers = np.column_stack([plain, gated - turned])
+    return np.stack([-loss.slope(one) * (gated - one) for one in answers.T], axis=1)
+
+
+def _turned(weights: Floats, F: Floats, sample_weight: Floats) -> Floats:
+    """What mixtures of forecasts F (n, M) owe to weights (n, M) that are not the same at all rows, (n,)."""
+    mean = np.average(weights, axis=0, weights=sample_weight if sample_weight.any() else None)
+    return np.asarray(np.einsum("im,im->i", weights - mean, F))
+
+
+def _of_gates(candidates: Sequence[Candidate], shares: Floats) -> Floats:
+    """The shares (S,) of gates; 0 for all other candidates, whose weights are the same at all rows."""
+    return np.where([c.kind == "gate" for c in candidates], shares, 0.0)
 
 
 def _best_plain(errors: Floats, log_prior: Floats) -> Floats:
@@ -124,13 +142,15 @@ def learn(
     settings: MoESettings,
     seed: int,
     purpose: str = "router",
+    given: bool = False,
 ) -> RouterFit:
     """Learn a router: fit the list on folds, aggregate its held-out forecasts by AFTER, fit the list on all rows.
 
-    ``seed`` draws the orders of the rows; ``purpose`` is what the progress calls the list.
+    ``seed`` draws the orders of the rows; ``purpose`` is what the progress calls the list. What speaks for gates is
+    found where the held-out forecasts can show it: those of ``given`` experts, and those of rows in time.
     """
     seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
-    F, loss = seen.F, sample.loss.part(data.rows)
+    F, loss, in_time = seen.F, sample.loss.part(data.rows), data.in_time
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     splits = _gate_splits(data, weight, seed)
     some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
@@ -146,9 +166,9 @@ def learn(
     rows, used_loss, used_rows = data.rows[used], loss, seen
     if not np.array_equal(used, np.arange(len(F))):
         used_loss, used_rows = loss.part(used), seen.part(used)
-    orders = _orders(rows if data.in_time else None, len(used), settings.n_orders, seed)
+    orders = _orders(rows if in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
-    parts = _earlier(fold) if data.in_time else _others(rows, fold)
+    parts = _earlier(fold) if in_time else _others(rows, fold)
     learned = [mix(whole, priors, kept) for _, kept in parts]
     (mixing,) = mix(whole, priors[:1])
     shares, gated, plain = (
@@ -156,8 +176,24 @@ def learn(
     )
     errors = whole.error_sums([np.arange(len(used)), *(kept for _, kept in parts)])
     best = [(out, _best_plain(one, priors[2])) for (out, _), one in zip(parts, errors[1:], strict=True)]
+    signal = np.zeros((len(used), 3))
+    if settings.test and (given or in_time):
+        gates = [(out, _of_gates(candidates, share)) for out, share in gated]
+        moving, turned = _held_out_weights(gates, fitted, fold, used_rows), np.empty(len(used))
+        for out, _ in parts:
+            turned[out] = _turned(moving[out], used_rows.F[out], whole.sample_weight[out])
+        answers = np.stack([_by_part(forecasts, one) for one in (plain, best)], axis=1)
+        signal = gating_signal(used_loss, _by_part(forecasts, gated), answers, turned)
     weights = _held_out_weights(shares, fitted, fold, used_rows)
-    classes = {} if seen.classes is None else _held_out_classes(shares, fitted, fold, used_rows, weights)
+    classes = {}
+    if used_rows.classes is not None:
+        experts, stacks = used_rows.classes.probabilities, np.stack([one.stack for one in fitted])
+        classes = {
+            "probabilities": _held_out_probabilities(shares, fitted, fold, used_rows, weights),
+            "stacked": np.einsum("im,imc->ic", stacks[fold], experts),
+            "experts": experts,
+            "calibration": _held_out_calibration(whole, mixing.shares, fitted, fold, used_rows),
+        }
     return RouterFit(
         final=final,
         mixing=mixing,
@@ -168,9 +204,7 @@ def learn(
         weights=weights,
         forecasts=_by_part(forecasts, shares),
         stack=forecasts[:, candidates.index(CONVEX)],
-        signal=gating_signal(
-            used_loss, _by_part(forecasts, gated), np.stack([_by_part(forecasts, one) for one in (plain, best)], 1)
-        ),
+        signal=signal,
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
         **classes,
@@ -178,7 +212,7 @@ def learn(
 
 
 def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> Floats:
-    """What speaks for gates, as `gating_signal` says, at the fresh entries of a sample, (entries, 2).
+    """What speaks for gates, as `gating_signal` says, at the fresh entries of a sample, (entries, 3).
 
     Fresh are the entries of the last fold, for which ``held_out.train`` has no rows. List and shares are learned from
     the other entries alone.
@@ -187,15 +221,17 @@ def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settin
     loss, weight, priors = sample.loss.part(data.rows), sample.sample_weight[data.rows], log_priors(candidates)[1:]
     own, fresh = (np.flatnonzero((data.fold < len(data.train)) == inner) for inner in (True, False))
     splits = [(known, out) for known, out in _inner(data) if weight[known].any()]
-    *lists, (_, judged) = fit_lists(candidates, sample.seen, loss, weight, [*splits, (own, fresh)], seed, "test")
+    *lists, (final, judged) = fit_lists(candidates, sample.seen, loss, weight, [*splits, (own, fresh)], seed, "test")
     used, forecasts = np.concatenate([out for _, out in splits]), np.concatenate([found for _, found in lists])
     orders = _orders(None, len(used), settings.n_orders, seed)
     used_loss, fresh_loss = loss.part(used), loss.part(fresh)
     whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     gated, plain = mix(whole, priors)
+    weights = final.mean_weights(_of_gates(candidates, gated.shares), sample.seen.part(fresh))
+    turned = _turned(weights, sample.seen.F[fresh], weight[fresh])
     best = _best_plain(whole.error_sums([np.arange(len(used))])[0], priors[1])
     answers = judged @ np.stack([plain.shares, best], axis=1)
-    return gating_signal(fresh_loss, judged @ gated.shares, answers)
+    return gating_signal(fresh_loss, judged @ gated.shares, answers, turned)
 
 
 def _inner(data: HeldOut) -> Iterator[tuple[Indices, Indices]]:
@@ -358,24 +394,39 @@ def _held_out_weights(
     return weights
 
 
-def _held_out_classes(
-    shares: list[tuple[Indices, Floats]],
-    lists: list[FittedList],
-    fold: Indices,
-    seen: ListRows,
-    weights: Floats,
-) -> dict[str, Floats]:
-    """The out-of-fold probabilities of all classes, from the same lists and shares as the weights (N, M)."""
+def _held_out_probabilities(
+    shares: list[tuple[Indices, Floats]], lists: list[FittedList], fold: Indices, seen: ListRows, weights: Floats
+) -> Floats:
+    """The out-of-fold probabilities (N, C) of all classes, from the same lists and shares as the weights (N, M)."""
     assert seen.classes is not None
-    experts = seen.classes.probabilities
-    total = np.einsum("im,imc->ic", weights, experts)
-    stacked = np.einsum("im,imc->ic", np.stack([one.stack for one in lists])[fold], experts)
+    total = np.asarray(np.einsum("im,imc->ic", weights, seen.classes.probabilities))
     for entries, share in shares:
         for number in np.unique(fold[entries]):
             here = entries[fold[entries] == number]
             for part in lists[number].shared_parts(share, seen.part(here)).values():
                 total[here] += part
-    return {"probabilities": total, "stacked": stacked, "experts": experts}
+    return total
+
+
+def _held_out_calibration(
+    whole: ListForecasts, shares: Floats, lists: list[FittedList], fold: Indices, seen: ListRows
+) -> Floats:
+    """The expected calibration errors (S,) of the candidates' held-out probabilities.
+
+    Of more than two classes only those of candidates with a share of at least LEAST_TOLD: the forecasts have the
+    probabilities of the classes that were observed, and those of all classes are computed anew. NaN for the others.
+    """
+    assert seen.classes is not None
+    weight, outcome = whole.sample_weight, seen.classes.outcome
+    if seen.classes.probabilities.shape[2] == 2:
+        return two_class_calibration(whole.forecasts, weight)
+    found, everything = np.full(len(shares), np.nan), np.arange(len(fold))
+    for s in np.flatnonzero(shares >= LEAST_TOLD).tolist():
+        alone = [(everything, np.eye(len(shares))[s])]
+        weights = _held_out_weights(alone, lists, fold, seen)
+        p = _held_out_probabilities(alone, lists, fold, seen, weights)
+        found[s] = calibration_error(p.max(axis=1), p.argmax(axis=1) == outcome, weight)
+    return found
 
 
 def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:

@@ -35,9 +35,10 @@ from gatewise.solvers.softmax_path import (
 # The part of the reference that is divided equally: an expert to which the stack gives no weight may win somewhere.
 FLOOR = 0.05
 GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients beside a gate
-# What may be missing in predictions, in units of the noise: n rows leave a gate of C coefficients uncertain by about
-# sqrt(C / n) such units, many times as much.
-FINE = 1e-2
+# What may be missing in predictions, in units of the noise, or of a probability. n rows leave a gate of C
+# coefficients uncertain by about sqrt(C / n) units of the noise, many times as much. But where a sharp gate is the
+# truth and noise is small, 1e-2 costs a tenth of the excess error.
+FINE, FINE_PROBABILITY = 3e-3, 1e-2
 RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
 WHOLE = 4096  # rows up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
@@ -124,11 +125,6 @@ class CommonFit(FieldsOnly):
     def linear_columns(self, F: Floats) -> Floats:
         """The columns (n, 1 + M) of a linear correction: a constant, and the forecasts about their means."""
         return np.column_stack([np.full(len(F), self.unit), F - self.center])
-
-    def tree_columns(self, rows: ListRows) -> Floats:
-        """The columns that a learner on inputs and forecasts splits: (n, p + M)."""
-        forecasts = (rows.F - self.origin)[:, self.order] / self.width
-        return np.column_stack([rows.inputs.columns, forecasts])
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,12 +369,15 @@ class SoftmaxMembers(FieldsOnly):
             if c.k is not None and c.k not in ks[c.name, False]:
                 ks[c.name, False].append(c.k)
         linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, spreads)
+        accuracy = FINE if task.loss.additive else FINE_PROBABILITY
         found: list[dict[tuple[str, bool], FittedPath]] = [{} for _ in task.samples]
         for numbers, names in _shared_maps(maps).items():
             features = feature_columns({name: maps[numbers[0]][name] for name in names}, task.rows)
             here = [gate for gate in gates if gate[0] in features]
             requests = [
-                PathRequest(features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], FINE)
+                PathRequest(
+                    features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], accuracy
+                )
                 for name, on in here
             ]
             widest = max(one.shape[1] for one in features.values())

@@ -76,7 +76,7 @@ class Trained:
     """Fitted experts and router.
 
     ``always`` (n,) is the sum of the shared experts' held-out forecasts, ``error`` the mean held-out error of the
-    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n, 2) is what
+    whole. ``history`` lists every stage that was tried, in order. ``signal`` (n, 3) is what
     speaks for gates at every row, 0 where that was not asked.
     """
 
@@ -88,7 +88,7 @@ class Trained:
     always: Floats
     error: float
     history: tuple[TrainingStage, ...] = field(default=())
-    signal: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+    signal: Floats = field(default_factory=lambda: np.zeros((0, 3)))
 
 
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
@@ -126,16 +126,19 @@ def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> Rou
     """Learn the router; where entries are many, the list is tried on a random choice of them first.
 
     Members far behind there are not fitted to all entries. The choice has seen the responses of the entries that
-    it was made on, so what speaks for gates is taken from the others.
+    it was made on, so what speaks for gates is taken from the others; of experts that were fitted on folds it is
+    asked later, see `_signal`.
     """
     n, settings, seed = len(sample.held_out.rows), task.settings, task.seed
+    given = not task.splits
     candidates, most = _candidates(task, sample.seen, distinct), isqrt(MOST_TRIED**2 // len(distinct))
     if n <= 2 * most:
-        return learn(sample, candidates, settings, seed)
+        return learn(sample, candidates, settings, seed, given=given)
     tried = np.sort(np.random.default_rng([seed, 4]).choice(n, most, replace=False))
     few = sample.part(tried)
     first = learn(few, _candidates(task, few.seen, distinct), settings, seed, "trial")
-    fit = learn(sample, promising(candidates, first.final.candidates, first.errors, most), settings, seed)
+    kept = promising(candidates, first.final.candidates, first.errors, most)
+    fit = learn(sample, kept, settings, seed, given=given)
     return replace(fit, signal=np.where(np.isin(fit.entries, tried)[:, None], 0.0, fit.signal))
 
 
@@ -189,6 +192,7 @@ def _prepare(
 ) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
     inputs = task.seen(held_out.rows)
+    seen = inputs if len(known) == len(held_out.rows) else inputs[known]
     loss: Loss
     guard: ForecastGuard | ProbabilityFloor
     if task.routed.outputs:
@@ -199,7 +203,6 @@ def _prepare(
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
         F = looked = guard.apply(held_out.F, held_out.rows)[0][:, distinct]
         loss = ResidualLoss(target, task.settings.density)
-    seen = inputs if len(known) == len(F) else inputs[known]
     gates = _softmax_gates(task, distinct)
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(inputs, F, classes, maps)
@@ -277,7 +280,7 @@ def use_as_they_are(task: TrainingTask) -> Trained:
 
 
 def _signal(task: TrainingTask, trained: Trained) -> Floats:
-    """What speaks for gates at every row, (n, 2), from experts and gates that never saw the row, directly or not.
+    """What speaks for gates at every row, (n, 3), from experts and gates that never saw the row, directly or not.
 
     The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
     the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
@@ -287,7 +290,7 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     n, fit = len(task.y), trained.fit
     distinct = trained.view.distinct
     if not task.settings.test:
-        return np.zeros((n, 2))
+        return np.zeros((n, 3))
     if trained.in_time or len(distinct) < 2:
         return _by_row(fit.rows, fit.signal, n)
     target = task.y - trained.always
@@ -303,7 +306,7 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     for one in held:
         known = np.flatnonzero(one.fold < len(one.train) - 1)
         samples.append(_prepare(task, replace(one, train=one.train[:-1]), target, known, distinct)[0])
-    signal = np.zeros((n, 2))
+    signal = np.zeros((n, 3))
     candidates = _candidates(task, samples[0].seen, distinct)
     for (_, judged), sample in zip(rows, samples, strict=True):
         signal[judged] = fresh_signal(sample, candidates, task.settings, task.seed)
@@ -333,7 +336,7 @@ def _test_folds(task: TrainingTask) -> list[Indices]:
 
 
 def _by_row(rows: Indices, values: Floats, n: int) -> Floats:
-    """The mean of the values (N, 2) of every row, (n, 2); 0 for a row without a value."""
+    """The mean of the values (N, 3) of every row, (n, 3); 0 for a row without a value."""
     counts = np.maximum(np.bincount(rows, minlength=n), 1)
     return np.stack([np.bincount(rows, column, n) / counts for column in values.T], axis=1)
 

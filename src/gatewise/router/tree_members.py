@@ -44,6 +44,12 @@ def boosting_samples(task: ListTask) -> list[kernels.BoostingSample]:
     return [kernels.BoostingSample(s.reference, s.sample_weight, s.scale, s.asked) for s in task.samples]
 
 
+def forecast_tree_columns(common: CommonFit, rows: ListRows) -> Floats:
+    """The columns (n, p + M) that a learner on inputs and forecasts splits."""
+    forecasts = (rows.F - common.origin)[:, common.order] / common.width
+    return np.column_stack([rows.inputs.columns, forecasts])
+
+
 def boosting_problem(columns: Floats, F: Floats, loss: Loss) -> kernels.BoostingProblem:
     """Trees on columns (n, p), for mixtures of forecasts F (n, M) and their loss."""
     if isinstance(loss, ResidualLoss) and isinstance(loss.noise, Gaussian):
@@ -128,7 +134,7 @@ class SharedLearners:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Fit every learner; the loss must be one of residuals."""
         assert isinstance(task.loss, ResidualLoss)  # other losses have no shared parts in their lists
-        columns, samples = task.commons[0].tree_columns(task.rows), boosting_samples(task)
+        columns, samples = forecast_tree_columns(task.commons[0], task.rows), boosting_samples(task)
         rounds = tuple(sorted(c.trees for c in candidates if c.name == "boosted"))
         boosted: list[kernels.Boosted] = []
         if rounds:
@@ -160,7 +166,7 @@ class SharedLearners:
         used = [s for s in range(len(shares)) if shares[s]]
         if not used:
             return {}
-        columns = self.common.tree_columns(rows)
+        columns = forecast_tree_columns(self.common, rows)
         total: dict[str, Floats] = {}
         for s in used:
             name = self.candidates[s].name
@@ -168,7 +174,7 @@ class SharedLearners:
         return total
 
     def forecasts(self, rows: ListRows) -> Floats:
-        stack, columns = rows.F @ self.common.stack, self.common.tree_columns(rows)
+        stack, columns = rows.F @ self.common.stack, forecast_tree_columns(self.common, rows)
         return np.stack([stack + self._part(s, columns, rows.F) for s in range(len(self.candidates))], axis=1)
 
     def _part(self, s: int, columns: Floats, F: Floats) -> Floats:

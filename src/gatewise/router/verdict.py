@@ -84,9 +84,10 @@ class Verdict:
 class HeldOutLosses:
     """Errors (n,) of held-out rows: of the aggregate, the convex stack, and the best single expert.
 
-    ``signal`` (N, 2), of these rows or of others, is minus the slope of the loss at an answer without gates, times
+    ``signal`` (N, 3), of these rows or of others, is minus the slope of the loss at an answer without gates, times
     what gates change there, times the row's weight: its mean is positive if gates move predictions towards the
-    responses. The answers are the aggregate without gates, and the best candidate without one.
+    responses. The answers are the aggregate without gates, the best candidate without one, and the aggregate with
+    gates whose weights are replaced by their mean over the rows.
     """
 
     aggregate: Floats
@@ -146,14 +147,14 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
 
 
 def signal_p_value(signal: Floats) -> float:
-    """One-sided p-value of the null hypothesis that gates move not both answers towards the responses.
+    """One-sided p-value of the null hypothesis that gates do not move every answer towards the responses.
 
-    It is the larger of the p-values of the two columns of signals (N, 2), which have the rows' weights. The sum of a
+    It is the largest of the p-values of the columns of signals (N, 3), which have the rows' weights. The sum of a
     column over the root of the sum of its squares would be standard normal for independent rows. Two rows of
     different folds enter through the same product of their errors, once in the fit for the one and once in the fit
     for the other: where gates have nothing to find, the variance is up to twice as large.
 
-    >>> round(signal_p_value(np.ones((4, 2))), 3)
+    >>> round(signal_p_value(np.ones((4, 3))), 3)
     0.079
     """
     size = np.sqrt((signal**2).sum(axis=0))
