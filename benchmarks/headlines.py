@@ -37,6 +37,9 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("locality", f"distance to the truth, {design} gate",
                ("rows", {"design": design, "competitor": "gatewise"}, "mse"), "mean square", better="less")
       for design in ("linear", "quadratic", "nonlinear", "half-space")),
+    *(Headline("resolution-board", f"distance to the truth, 4 x 4 checkerboard, n = {n:,}",
+               ("rows", {"design": "board 4 x 4"}, "errors", str(n)), "mean square", bar, "less")
+      for n, bar in ((1000, 0.25), (10_000, 0.03), (60_000, 0.006))),
     Headline("classes", "mean rank in log loss on real data", ("standings", {"method": "gatewise"}, "rank"), "",
              better="less"),
     Headline("classes-strong", "the same, strong pool", ("standings", {"method": "gatewise"}, "rank"), "",

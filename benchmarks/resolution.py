@@ -26,7 +26,7 @@ from gatewise.backends import processes
 from gatewise.paper.runner import run_tasks
 from gatewise.paper.store import record_key, Store
 
-RULE = 5  # raise it when the router changes what it predicts
+RULE = 6  # raise it when the router changes what it predicts
 FRESH = 20_000
 WAYS = ("Gatewise", "boosted stack", "forest stack")
 Forecasts = Callable[[Floats], Floats]  # (n, d) -> (n, M)
@@ -142,32 +142,36 @@ def error(name: str, n: int, seed: int, way: str, path: Path) -> float:
 def main(
     reps: Annotated[int, typer.Option(min=1, help="Draws of every design and size.")] = 3,
     sizes: Annotated[list[int] | None, typer.Option(help="Numbers of rows.")] = None,
+    design: Annotated[list[str] | None, typer.Option(help="Designs; all if none is named.")] = None,
+    way: Annotated[list[str] | None, typer.Option(help=f"Some of {', '.join(WAYS)}; all if none is named.")] = None,
+    name: Annotated[str, typer.Option(help="What the file of the result is called.")] = "resolution",
     out: Annotated[Path, typer.Option(help="Folder for finished runs.")] = Path("out/resolution"),
     jobs: Jobs = -1,
     file: Annotated[bool, typer.Option(help="File the result with the other benchmarks.")] = False,
 ) -> None:
     """Errors by design and number of rows, and the slope of their logarithm in that of the rows."""
     ns, path = sizes or [1000, 10_000, 100_000], restore("resolution", out / "errors.sqlite").path
-    names = [*DESIGNS, *LOCAL_DESIGNS]
-    tasks = [(name, n, seed, way, path) for n in ns for name in names for seed in range(reps) for way in WAYS]
+    designs, ways = design or [*DESIGNS, *LOCAL_DESIGNS], way or list(WAYS)
+    for one in {*designs} - {*DESIGNS, *LOCAL_DESIGNS} | {*ways} - {*WAYS}:
+        raise ValueError(f"design must be one of {', '.join([*DESIGNS, *LOCAL_DESIGNS])}, way of {WAYS}; not {one!r}")
+    tasks = [(one, n, seed, how, path) for n in ns for one in designs for seed in range(reps) for how in ways]
     found = run_tasks(error, tasks, processes(jobs), show_progress)
     cells: dict[tuple[str, str, int], list[float]] = {}
-    for (name, n, _, way, _), one in zip(tasks, found, strict=True):
-        cells.setdefault((name, way, n), []).append(one)
+    for (which, n, _, how, _), one in zip(tasks, found, strict=True):
+        cells.setdefault((which, how, n), []).append(one)
     table = Table("design", "", *(f"n = {n:,}" for n in ns), "slope")
     rows = []
-    for name in names:
-        for way in WAYS:
-            means = [float(np.mean(cells[name, way, n])) for n in ns]
+    for which in designs:
+        for how in ways:
+            means = [float(np.mean(cells[which, how, n])) for n in ns]
             slope = float(np.polyfit(np.log(ns), np.log(means), 1)[0]) if len(ns) > 1 else float("nan")
-            table.add_row(name if way == WAYS[0] else "", way, *(f"{one:.4f}" for one in means), f"{slope:.2f}")
-            rows.append(
-                {"design": name, "way": way, "errors": dict(zip(map(str, ns), means, strict=True)), "slope": slope}
-            )
+            table.add_row(which if how == ways[0] else "", how, *(f"{one:.4f}" for one in means), f"{slope:.2f}")
+            errors = dict(zip(map(str, ns), means, strict=True))
+            rows.append({"design": which, "way": how, "errors": errors, "slope": slope})
     console.print(table)
     if file:
         keep("resolution", path)
-        save("resolution", {"rule": RULE, "reps": reps, "rows": rows})
+        save(name, {"rule": RULE, "reps": reps, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from benchmarks.real import report
 from benchmarks.real.choice import best_settings, crossed, entry_name, losses
 from benchmarks.real.competitors import RIVALS, router
 from benchmarks.real.grid import GRID
-from benchmarks.real.run import run
+from benchmarks.real.run import run, stored_results
 from benchmarks.real.suites import DATA_SETS, HALVES
 from benchmarks.timing import provenance
 from gatewise.app.files import write_json
@@ -24,6 +24,7 @@ def main(
     ] = None,
     splits: Annotated[int | None, typer.Option(min=1, help="At most so many splits of every data set.")] = None,
     jobs: Jobs = -1,
+    stored: Annotated[bool, typer.Option("--stored", help="Only what is done already; runs nothing.")] = False,
     json_file: Annotated[Path, typer.Option("--json", help="Where the tables go.")] = Path(
         "benchmarks/results/real.json"
     ),
@@ -35,7 +36,10 @@ def main(
     for one in pool or ["default"]:
         restore(f"real_{one}", out / f"results-{one}.sqlite")
         rivals = [rival for rival in RIVALS if one in rival.pools]
-        results[one] = run(DATA_SETS, splits, [*rivals, *routers], jobs, out, show_progress, one)
+        if stored:
+            results[one] = stored_results(DATA_SETS, [*rivals, *routers], out, one)
+        else:
+            results[one] = run(DATA_SETS, splits, [*rivals, *routers], jobs, out, show_progress, one)
     names = [[data.name for data in half] for half in HALVES]
     everything = [name for half in names for name in half]
     tables, grid = crossed(results, names, list(GRID)), list(GRID)
@@ -44,7 +48,13 @@ def main(
         console.print(report.crossed_table(table))
     shipped = best_settings(results, everything, grid)
     console.print(f"chosen on both halves: {shipped}")
-    found = {"chosen": shipped, "splits": splits, "tables": [table.record() for table in tables]}
+    counts = {one: len({(r.data, r.split) for r in rows}) for one, rows in results.items()}
+    found = {
+        "chosen": shipped,
+        "splits": splits,
+        "splits_run": counts,
+        "tables": [table.record() for table in tables],
+    }
     write_json(json_file, {"benchmark": "real", **provenance(), **found})
 
 

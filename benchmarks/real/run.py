@@ -95,6 +95,20 @@ def run(
     return sorted((one for part in found for one in part), key=lambda one: (by_data[one.data], one.split))
 
 
+def stored_results(
+    datasets: Sequence[DataSet], competitors: Sequence[Competitor], folder: Path, pool: str = "default"
+) -> list[SplitResult]:
+    """The results of the splits of which ``folder`` holds every competitor, by data set and split."""
+    store, found = Store(folder / f"results-{pool}.sqlite"), []
+    for data in datasets:
+        for split in range(splits_for(data.rows)):
+            keys = {one.name: result_key(data, split, one, pool) for one in competitors}
+            known = store.select(keys.values())
+            if len(known) == len(keys):
+                found += [SplitResult(data.name, split, name, **known[key]) for name, key in keys.items()]
+    return found
+
+
 def _compute(
     data: DataSet, split: int, competitors: Sequence[Competitor], folder: Path | None, pool: str
 ) -> Iterator[tuple[str, dict[str, Any]]]:

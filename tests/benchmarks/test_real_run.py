@@ -31,7 +31,7 @@ from benchmarks.real.report import (
     real_figure,
     standings_table,
 )
-from benchmarks.real.run import run, SplitResult, tasks_of
+from benchmarks.real.run import result_key, run, SplitResult, stored_results, tasks_of
 from benchmarks.real.same_lists import lists_once
 from benchmarks.real.summary import Errors, fact_means, mean_errors, standings, tied_ranks
 from benchmarks.real.weighted import simplex
@@ -82,6 +82,15 @@ def test_a_new_version_of_a_competitor_is_run_again(tmp_path):
     assert new[0].mse != old[0].mse
     assert new[0].facts == {"kind": "VotingRegressor"}
     assert run(SMALL, splits=1, competitors=[newer], folder=tmp_path) == new
+
+
+def test_only_splits_with_every_competitor_count_as_done(tmp_path):
+    store, record = Store(tmp_path / "results-default.sqlite"), {"mse": 1.0, "n_train": 2, "n_test": 1, "facts": {}}
+    for split, some in ((0, QUICK), (1, QUICK[:2]), (3, QUICK)):
+        for one in some:
+            store.put(result_key(SMALL[0], split, one), record)
+    found = stored_results(SMALL, QUICK, tmp_path)
+    assert [(one.split, one.competitor) for one in found] == [(split, one.name) for split in (0, 3) for one in QUICK]
 
 
 def test_summary_by_hand():
