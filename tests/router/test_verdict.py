@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 from scipy import special
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import TimeSeriesSplit
 
+from gatewise import MoERegressor, MoESettings
 from gatewise.router.candidates import candidate_list
 from gatewise.router.verdict import gain_interval, HeldOutLosses, reach_verdict, signal_p_value
 
@@ -57,3 +61,16 @@ class TestVerdict:
         found = gain_interval(ours, other, np.ones(400))
         error = (other - ours).std(ddof=1) / np.sqrt(400)
         assert (found.value - found.low) * other.mean() == pytest.approx(1.5 * 1.96 * error, rel=1e-3)
+
+    def test_and_less_certain_still_where_experts_were_fitted_on_folds(self):
+        rng = np.random.default_rng(1)
+        X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
+        experts, settings = [("mean", DummyRegressor()), ("line", LinearRegression())], MoESettings(learners=())
+        folds = MoERegressor(experts, settings=settings, random_state=0).fit(X, y)
+        ready = [(name, expert.fit(X, y)) for name, expert in experts]
+        given = MoERegressor(ready, cv="prefit", settings=settings, random_state=0).fit(X, y)
+        in_time = MoERegressor(experts, cv=TimeSeriesSplit(3), settings=settings, random_state=0).fit(X, y)
+        assert [model.verdict_.widened for model in (folds, given, in_time)] == [1.8, 1.5, 1.5]
+        held = folds.out_of_fold_
+        ours, stack = ((held.y - forecast) ** 2 for forecast in (held.forecasts, held.stack))
+        assert folds.verdict_.gain == pytest.approx(gain_interval(ours, stack, np.ones(90), 1.8))

@@ -330,6 +330,7 @@ def _verdict(
         single=by_row(singles[:, best]),
         signal=signal * sample_weight[:, None],
         sample_weight=sample_weight[rows],
+        across_folds=fit.across_folds,
     )
     return reach_verdict(fit.final.candidates, shares, nearest, names[best], losses)
 

@@ -87,7 +87,8 @@ class RouterFit:
     (n, S) are forecasts of ``final`` at some rows, ``errors`` (S,) the mean held-out errors of the candidates. Where
     responses are classes, the out-of-fold probabilities of all classes are those of the aggregate, ``probabilities``
     (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C), and ``calibration`` (S,) has
-    the calibration errors of the candidates as far as they are known; else all are empty.
+    the calibration errors of the candidates as far as they are known; else all are empty. ``across_folds`` says that
+    the experts' forecasts depend on the responses of rows in other folds.
     """
 
     final: FittedList
@@ -106,6 +107,7 @@ class RouterFit:
     stacked: Floats = field(default_factory=lambda: np.empty(0))
     experts: Floats = field(default_factory=lambda: np.empty(0))
     calibration: Floats = field(default_factory=lambda: np.empty(0))
+    across_folds: bool = False
 
 
 def gating_signal(loss: Loss, gated: Floats, plain: Floats, turned: Floats) -> Floats:
@@ -151,6 +153,7 @@ def learn(
     """
     seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
     F, loss, in_time = seen.F, sample.loss.part(data.rows), data.in_time
+    across_folds = not (given or in_time)
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     splits = _gate_splits(data, weight, seed)
     some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
@@ -177,7 +180,7 @@ def learn(
     errors = whole.error_sums([np.arange(len(used)), *(kept for _, kept in parts)])
     best = [(out, _best_plain(one, priors[2])) for (out, _), one in zip(parts, errors[1:], strict=True)]
     signal = np.zeros((len(used), 3))
-    if settings.test and (given or in_time):
+    if settings.test and not across_folds:
         gates = [(out, _of_gates(candidates, share)) for out, share in gated]
         moving, turned = _held_out_weights(gates, fitted, fold, used_rows), np.empty(len(used))
         for out, _ in parts:
@@ -207,6 +210,7 @@ def learn(
         signal=signal,
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
+        across_folds=across_folds,
         **classes,
     )
 

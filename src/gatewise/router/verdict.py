@@ -23,7 +23,9 @@ OVERLAP = sqrt(2.0)  # how much larger the standard error is than that of indepe
 DEPTH = 3  # of the tree that describes regions
 MOST_DESCRIBED = 200  # columns that the tree looks at: beyond that, those that tell the leaders apart best
 WHOLE = (-np.inf, np.inf)
-SPREAD_OF_FITS = 1.5  # the same for a gain, which also differs from one fit to another
+# The same for a gain, which also differs from one fit to another: of ready forecasts, and of rows in time; and of
+# experts that are fitted on folds, where the response of a row also enters the forecasts of other folds.
+SPREAD_OF_FITS, SPREAD_OF_FOLDS = 1.5, 1.8
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Verdict:
     gain
         The fraction of the mean held-out error of the ``baseline`` that the aggregate saves, with a 95 % interval for
         the gain of this fit on fresh rows.
+    widened
+        How much wider this interval is than one for independent rows.
     baseline
         "the convex stack"; or the best single expert, where the aggregate is the convex stack itself.
     p_value
@@ -60,6 +64,7 @@ class Verdict:
     candidate: str
     weights: Mapping[str, float]
     gain: Interval
+    widened: float
     baseline: str
     p_value: float
 
@@ -87,7 +92,8 @@ class HeldOutLosses:
     ``signal`` (N, 3), of these rows or of others, is minus the slope of the loss at an answer without gates, times
     what gates change there, times the row's weight: its mean is positive if gates move predictions towards the
     responses. The answers are the aggregate without gates, the best candidate without one, and the aggregate with
-    gates whose weights are replaced by their mean over the rows.
+    gates whose weights are replaced by their mean over the rows. ``across_folds`` says that the experts were fitted
+    on folds, so that the response of a row enters the forecasts of other folds.
     """
 
     aggregate: Floats
@@ -95,6 +101,7 @@ class HeldOutLosses:
     single: Floats
     signal: Floats
     sample_weight: Floats
+    across_folds: bool = False
 
 
 def reach_verdict(
@@ -110,7 +117,8 @@ def reach_verdict(
     baseline, other = ("the convex stack", losses.stack)
     if stacked > 1.0 - LEAST_SHARE:
         baseline, other = f"the best single expert, {best_single}", losses.single
-    gain = gain_interval(losses.aggregate, other, weight)
+    widened = SPREAD_OF_FOLDS if losses.across_folds else SPREAD_OF_FITS
+    gain = gain_interval(losses.aggregate, other, weight, widened)
     p_value = signal_p_value(losses.signal)
     kinds = list(dict.fromkeys(c.kind for c in candidates))
     totals: dict[str, float] = {
@@ -122,16 +130,20 @@ def reach_verdict(
     if share > 0.0 and p_value <= ALPHA and gain.value > 0.0:
         headline = "gating pays"
     named = candidates[nearest]
-    return Verdict(headline, share, named.kind, named.name, named.k, str(named), totals, gain, baseline, p_value)
+    words = str(named)
+    return Verdict(headline, share, named.kind, named.name, named.k, words, totals, gain, widened, baseline, p_value)
 
 
-def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -> Interval:
+def gain_interval(
+    losses: Floats, other_losses: Floats, sample_weight: Floats, widened: float = SPREAD_OF_FITS
+) -> Interval:
     """The relative gain over another answer, with a 95 % interval for the gain of this fit on fresh rows.
 
     The differences of the losses have mean D and standard error s as if rows were independent. Rows share their
-    fits, and the gain of the fit to all rows is not that of the fits to folds: the interval is D +- 1.96 * 1.5 s,
-    divided by the mean loss of the other answer. The factor is that of the corrected resampled t-test with
-    five folds, sqrt(1 + 5 / 4). `benchmarks.verdict` counts how often the interval covers.
+    fits, and the gain of the fit to all rows is not that of the fits to folds: the interval is D +- 1.96 f s,
+    divided by the mean loss of the other answer. The factor f, ``widened``, is that of the corrected resampled t-test
+    with five folds, sqrt(1 + 5 / 4), for ready forecasts; for experts that are fitted on folds it is larger, as their
+    out-of-fold forecasts depend on one another. `benchmarks.verdict` counts how often the interval covers.
 
     >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
     >>> [round(number, 2) for number in gain]
@@ -141,7 +153,7 @@ def gain_interval(losses: Floats, other_losses: Floats, sample_weight: Floats) -
     if base == 0.0 or len(losses) < 2:
         return Interval(0.0, -np.inf, np.inf)
     mean, error = mean_and_error(other_losses - losses, sample_weight)
-    half = float(special.ndtri(0.5 + 0.5 * LEVEL)) * SPREAD_OF_FITS * error
+    half = float(special.ndtri(0.5 + 0.5 * LEVEL)) * widened * error
     most = 1.0 if float(min(losses.min(), other_losses.min())) >= 0.0 else np.inf  # no more can be saved
     return Interval(mean / base, (mean - half) / base, min((mean + half) / base, most))
 

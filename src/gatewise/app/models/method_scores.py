@@ -9,7 +9,7 @@ import numpy as np
 from gatewise.arrays import Floats
 from gatewise.geometry import Interval
 from gatewise.geometry.two_sample import positive_p_value
-from gatewise.router.verdict import gain_interval
+from gatewise.router.verdict import gain_interval, SPREAD_OF_FITS
 
 OURS, STACK = "Gatewise", "convex stack"
 
@@ -33,8 +33,12 @@ class MethodScore:
         return {**asdict(self), "gain": None if self.gain is None else self.gain._asdict()}
 
 
-def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[str]) -> tuple[MethodScore, ...]:
+def compare(
+    y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[str], widened: float = SPREAD_OF_FITS
+) -> tuple[MethodScore, ...]:
     """The scores of forecasts of y (n,): of Gatewise and the stack (n,), and of the experts (n, M).
+
+    Intervals of gains are ``widened`` as in the verdict.
 
     >>> y = np.array([0.0, 1.0, 2.0])
     >>> [(one.method, round(one.rmse, 2)) for one in compare(y, y, y + 1, y[:, None] + 2, ["line"])]
@@ -45,6 +49,6 @@ def compare(y: Floats, ours: Floats, stack: Floats, F: Floats, names: Sequence[s
     found = [MethodScore(OURS, float(np.sqrt(mine.mean())), None, None)]
     for method, forecast in forecasts.items():
         loss = (y - forecast) ** 2
-        gain = gain_interval(mine, loss, np.ones(len(y)))
+        gain = gain_interval(mine, loss, np.ones(len(y)), widened)
         found.append(MethodScore(method, float(np.sqrt(loss.mean())), gain, float(positive_p_value(loss - mine))))
     return tuple(found)

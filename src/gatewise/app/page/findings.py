@@ -131,7 +131,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
         rows=rows,
         verdict=model.verdict_,
         facts=saved.facts,
-        scores=compare(rows.y, rows.forecast, rows.stack, rows.F, rows.names),
+        scores=compare(rows.y, rows.forecast, rows.stack, rows.F, rows.names, model.verdict_.widened),
         best_single=best_single(model),
         regions=model.region_table(),
         importance=tuple(columns),
