@@ -1,5 +1,8 @@
 """A fit that fails changes nothing."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -36,3 +39,38 @@ def test_a_refit_that_fails_leaves_the_model_as_it_was(parameter, model):
     assert vars(model).keys() == attributes.keys()
     assert all(value is attributes[name] for name, value in vars(model).items())
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+INTERRUPTED = """
+import os, signal, threading
+import numpy as np
+import gatewise as gw
+from gatewise.experts import ColumnExpert
+from gatewise.progress import listen
+
+def stop(step):
+    if step.stage.startswith("list of the router") and not sent:
+        sent.append(True)
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may let it be ignored
+sent, rng = [], np.random.default_rng(0)
+X = rng.normal(size=(4000, 5))
+y = X[:, 0] * X[:, 1] + rng.normal(size=4000)
+experts = [("a", ColumnExpert(0)), ("b", ColumnExpert(1))]
+settings = gw.MoESettings(test=False, learners=("forest",))
+model = gw.MoERegressor(experts, cv="prefit", gates=[], settings=settings, random_state=0).fit(X[:200], y[:200])
+before = model.predict(X)
+try:
+    with listen(stop):
+        model.fit(X, y)
+except KeyboardInterrupt:
+    print("interrupted", np.array_equal(model.predict(X), before))
+"""
+
+
+def test_an_interruption_in_compiled_code_leaves_the_old_model():
+    # A Ctrl-C that arrives while compiled code hands over its results must not end the process.
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "interrupted True\n"), done.stderr

@@ -13,7 +13,17 @@ import numpy as np
 from gatewise.arrays import Floats, Indices
 from gatewise.kernels.compiled import compiled, inner, inner_fma, leaf
 from gatewise.kernels.simd.lanes import fill, load, store, WIDTH
-from gatewise.kernels.tree_growth import APART, no_nodes, Nodes, put, scaled_targets, shuffle, TreeShape
+from gatewise.kernels.tree_growth import (
+    APART,
+    no_nodes,
+    Nodes,
+    put,
+    put_nodes,
+    room_for_nodes,
+    scaled_targets,
+    shuffle,
+    TreeShape,
+)
 
 N_BINS = 256
 MOST_SORTED = 65_536  # rows that the bins of a column are learned from
@@ -69,7 +79,6 @@ class _Search(NamedTuple):
     node: Floats
 
 
-@compiled
 def grow_binned_tree(
     values: Any, bins: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
 ) -> tuple[Nodes, Indices]:
@@ -83,13 +92,22 @@ def grow_binned_tree(
     >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
     ([0, -1, -1], 2.5, [1, 1, 2, 2])
     """
+    room, home = room_for_nodes(len(weight), shape), np.empty(len(weight), np.intp)
+    return room.first(_grow_binned(values, bins, targets, weight, shape, seed, room, home)), home
+
+
+@compiled
+def _grow_binned(
+    values: Any, bins: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int, room: Nodes, home: Indices
+) -> int:
+    """Grow a tree into the room for its nodes, and say how many there are; ``home`` (m,) is filled."""
     p, m = values.shape
     most = max(1, 2 * (m // shape.least_leaf) - 1)
     if 0 <= shape.depth < 40:
         most = min(most, 2 ** (shape.depth + 1) - 1)
     feature, threshold, left, right = no_nodes(most)
     scaled = scaled_targets(targets, weight)
-    rows, buffer, pool, home = np.empty(m, np.int32), np.empty(m, np.int32), np.arange(p), np.empty(m, np.intp)
+    rows, buffer, pool = np.empty(m, np.int32), np.empty(m, np.int32), np.arange(p)
     for i in range(m):
         rows[i] = i
     search = _work_space(m, targets.shape[1])
@@ -112,7 +130,7 @@ def grow_binned_tree(
         put(todo, waiting, count + 1, middle, stop, depth + 1)
         put(todo, waiting + 1, count, start, middle, depth + 1)
         waiting, count = waiting + 2, count + 2
-    return Nodes(feature[:count], threshold[:count], left[:count], right[:count]), home
+    return put_nodes(Nodes(feature[:count], threshold[:count], left[:count], right[:count]), room)
 
 
 @inner
@@ -370,14 +388,18 @@ def _divide(values: Any, f: int, threshold: float, rows: Any, start: int, stop: 
     return place
 
 
-@compiled
 def leaf_sums(values: Floats, home: Indices, count: int) -> Floats:
     """The sums (count, J) of values (n, J) over the rows of every leaf, by the leaf (n,) of every row."""
     out = np.zeros((count, values.shape[1]))
+    _add_to_leaves(values, home, out)
+    return out
+
+
+@compiled
+def _add_to_leaves(values: Floats, home: Indices, out: Floats) -> None:
     for i in range(len(values)):
         for j in range(values.shape[1]):
             out[home[i], j] += values[i, j]
-    return out
 
 
 @compiled

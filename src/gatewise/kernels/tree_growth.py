@@ -23,6 +23,11 @@ class Nodes(NamedTuple):
     left: Indices
     right: Indices
 
+    def first(self, count: int) -> "Nodes":
+        """A copy of the first nodes."""
+        feature, threshold = self.feature[:count].copy(), self.threshold[:count].copy()
+        return Nodes(feature, threshold, self.left[:count].copy(), self.right[:count].copy())
+
 
 class TreeShape(NamedTuple):
     """How far a tree grows: its depth, -1 for any; rows in a leaf, at least; and columns that are tried at a cut."""
@@ -32,7 +37,30 @@ class TreeShape(NamedTuple):
     tries: int
 
 
-@compiled
+def room_for_nodes(n: int, shape: TreeShape) -> Nodes:
+    """Empty arrays for as many nodes as a tree on n rows may have.
+
+    Compiled functions that Python calls fill arrays and return a number. To return arrays takes code of the
+    interpreter, and a Ctrl-C that arrives in it ends the process.
+    """
+    most = _most_nodes(n, shape)
+    return Nodes(np.empty(most, np.intp), np.empty(most), np.empty(most, np.intp), np.empty(most, np.intp))
+
+
+def _most_nodes(n: int, shape: TreeShape) -> int:
+    most = max(1, 2 * (n // shape.least_leaf) - 1)
+    return min(most, 2 ** (shape.depth + 1) - 1) if 0 <= shape.depth < 40 else most
+
+
+@inner
+def put_nodes(tree: Nodes, room: Nodes) -> int:
+    """Put the nodes of a tree into the room for them, and say how many there are."""
+    for k in range(len(tree.feature)):
+        room.feature[k], room.threshold[k] = tree.feature[k], tree.threshold[k]
+        room.left[k], room.right[k] = tree.left[k], tree.right[k]
+    return len(tree.feature)
+
+
 def grow_tree(
     values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
 ) -> tuple[Nodes, Indices]:
@@ -47,7 +75,19 @@ def grow_tree(
     >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
     ([0, -1, -1], 2.5, [1, 1, 2, 2])
     """
-    return grown_tree(values, order, targets, weight, shape, seed)
+    room, leaf = room_for_nodes(len(weight), shape), np.empty(len(weight), np.intp)
+    return room.first(_grow(values, order, targets, weight, shape, seed, room, leaf)), leaf
+
+
+@compiled
+def _grow(
+    values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int, room: Nodes, leaf: Indices
+) -> int:
+    """Grow a tree into the room for its nodes, and say how many there are; ``leaf`` (n,) is filled."""
+    tree, found = grown_tree(values, order, targets, weight, shape, seed)
+    for i in range(len(found)):
+        leaf[i] = found[i]
+    return put_nodes(tree, room)
 
 
 @inner

@@ -21,7 +21,7 @@ from gatewise.arrays import Floats, Indices, TINY
 from gatewise.kernels.binned_growth import add_leaves, BinnedColumns, grow_binned_tree, leaf_sums
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
-from gatewise.kernels.tree_growth import grown_tree, Nodes, TreeShape
+from gatewise.kernels.tree_growth import grown_tree, Nodes, put_nodes, room_for_nodes, TreeShape
 
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
@@ -152,9 +152,14 @@ def _boost_sorted(
     mask = np.zeros(len(places))
     mask[counted] = 1.0
 
+    room = room_for_nodes(len(counted), shape)
+    steps = np.empty((len(room.feature), outputs.shape[2]))
+
     def grow(own: Floats) -> tuple[Nodes, Floats]:
         now = slopes_at(own)
-        return _newton_tree(*columns, _targets(now.gradient, counted), mask, *now, shape, plan.shrinkage, own)
+        targets, step = _targets(now.gradient, counted), plan.shrinkage
+        count = _newton_tree(*columns, targets, mask, *now, shape, step, own, room, steps)
+        return room.first(count), steps[:count].copy()
 
     return _in_rounds(grow, plan, outputs, asked, len(columns.values))
 
@@ -240,8 +245,13 @@ def _newton_tree(
     shape: TreeShape,
     shrinkage: float,
     outputs: Floats,
-) -> tuple[Nodes, Floats]:
-    """A tree grown on the rows of the mask, and its shrunken Newton steps (nodes, J); outputs (n, J) move by them."""
+    room: Nodes,
+    found: Floats,
+) -> int:
+    """Grow a tree on the rows of the mask into the room for its nodes, and say how many there are.
+
+    Its shrunken Newton steps (nodes, J) go to ``found``; outputs (n, J) move by them.
+    """
     tree, leaf = grown_tree(values, order, targets, mask, shape, 0)
     J = outputs.shape[1]
     slope, bend = _constant(len(tree.feature), J, 0.0), _constant(len(tree.feature), J, PRECISION)
@@ -254,7 +264,15 @@ def _newton_tree(
     for i in range(len(leaf)):
         for j in range(J):
             outputs[i, j] += steps[leaf[i], j]
-    return tree, steps
+    _put(steps, found)
+    return put_nodes(tree, room)
+
+
+@inner
+def _put(values: Floats, room: Floats) -> None:
+    for k in range(values.shape[0]):
+        for j in range(values.shape[1]):
+            room[k, j] = values[k, j]
 
 
 @inner
@@ -353,10 +371,13 @@ def _sorted_forest(
     places = np.union1d(counted, sample.asked)
     part, weight, y = whole.part(places), np.zeros(len(places)), target[places]
     rows, total = np.searchsorted(places, counted), np.zeros(len(places))
+    room = room_for_nodes(len(rows), shape)
+    means = np.empty((len(room.feature), 1))
     for _ in range(N_TREES):
         drawn, number = _draw(rng, len(rows), len(rows))
         weight[rows] = drawn * sample.sample_weight[counted]
-        grown.append(_mean_tree(*part, y, weight, shape, number, total))
+        count = _mean_tree(*part, y, weight, shape, number, total, room, means)
+        grown.append((room.first(count), means[:count].copy()))
     return join_trees(grown, 1, p), total[np.searchsorted(places, sample.asked)]
 
 
@@ -401,9 +422,20 @@ def _in_threads(tasks: list[Any]) -> list[Any]:
 
 @compiled
 def _mean_tree(
-    values: Any, order: Any, y: Floats, weight: Floats, shape: TreeShape, seed: int, total: Floats
-) -> tuple[Nodes, Floats]:
-    """A tree grown for y (n,), and the mean of y in its leaves over the number of trees, which is added to total."""
+    values: Any,
+    order: Any,
+    y: Floats,
+    weight: Floats,
+    shape: TreeShape,
+    seed: int,
+    total: Floats,
+    room: Nodes,
+    found: Floats,
+) -> int:
+    """Grow a tree for y (n,) into the room for its nodes, and say how many there are.
+
+    The mean of y in its leaves over the number of trees goes to ``found`` (nodes, 1), and is added to ``total`` (n,).
+    """
     tree, leaf = grown_tree(values, order, y.reshape((len(y), 1)), weight, shape, seed)
     mass, means = _constant(len(tree.feature), 1, TINY), _constant(len(tree.feature), 1, 0.0)
     for i in range(len(leaf)):
@@ -413,7 +445,8 @@ def _mean_tree(
         means[node, 0] /= N_TREES * mass[node, 0]
     for i in range(len(leaf)):
         total[i] += means[leaf[i], 0]
-    return tree, means
+    _put(means, found)
+    return put_nodes(tree, room)
 
 
 def some_rows(sample_weight: Floats, most: int, seed: int) -> Indices:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 from scipy.special import softmax
@@ -13,7 +14,7 @@ from gatewise.gates.feature_maps import faded
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask, RIDGE_FINE
-from gatewise.solvers.softmax_path import PathRequest, RowSample, sample_paths
+from gatewise.solvers.softmax_path import GRID, PathRequest, rounded, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 GATE_BAGS = 2  # boosted gates whose scores are averaged, where rows are so many that a tree is grown on some of them
@@ -44,9 +45,53 @@ def boosting_samples(task: ListTask) -> list[kernels.BoostingSample]:
     return [kernels.BoostingSample(s.reference, s.sample_weight, s.scale, s.asked) for s in task.samples]
 
 
+@dataclass(frozen=True, eq=False)
+class BoostingFrame:
+    """How boosting sees forecasts and responses: (F - center) / unit, rounded, with the experts in an ``order``.
+
+    A cut may hang on the last bit of a number. So the same rows in other units of y, or with the experts in another
+    order, are the same bits here. Forecasts that have no unit, as probabilities, keep their values.
+    """
+
+    center: float
+    unit: float
+    order: Indices  # (M,)
+
+    @classmethod
+    def of(cls, task: ListTask) -> Self:
+        """The frame of all samples of a task: the unit is near the noise of the first, by a power of two."""
+        common = task.commons[0]
+        if not isinstance(task.loss, ResidualLoss):
+            return cls(0.0, 0.0, common.order)
+        times = 2.0 ** np.rint(np.log2(common.unit / common.width))
+        return cls(float(common.origin[common.order].mean()), float(common.width * times), common.order)
+
+    def problem(self, columns: Floats, task: ListTask) -> kernels.BoostingProblem:
+        """Trees on columns (n, p), for mixtures of the task's forecasts and their loss."""
+        F, loss = task.rows.F[:, self.order], task.loss
+        if isinstance(loss, ResidualLoss):
+            F, y = (rounded((values - self.center) / self.unit) for values in (F, loss.y))
+            loss = ResidualLoss(y, loss.noise)
+        return boosting_problem(columns, F, loss)
+
+    def samples(self, task: ListTask, references: Sequence[Floats]) -> list[kernels.BoostingSample]:
+        """The samples of the task, with references (M,) of their own."""
+        found = []
+        for one, reference in zip(boosting_samples(task), references, strict=True):
+            scale = max(float(rounded(np.array(one.scale / self.unit))), GRID) if self.unit else one.scale
+            found.append(one._replace(reference=rounded(reference[self.order]), scale=scale))
+        return found
+
+    def by_expert(self, found: kernels.Boosted) -> kernels.Boosted:
+        """Boosted scores with the experts in the order of the task again."""
+        back = np.argsort(self.order)
+        value = np.ascontiguousarray(found.trees.value[:, back])
+        return kernels.Boosted(found.trees._replace(value=value), found.outputs[:, :, back])
+
+
 def forecast_tree_columns(common: CommonFit, rows: ListRows) -> Floats:
     """The columns (n, p + M) that a learner on inputs and forecasts splits."""
-    forecasts = (rows.F - common.origin)[:, common.order] / common.width
+    forecasts = rounded((rows.F - common.origin)[:, common.order] / common.width)
     return np.column_stack([rows.inputs.columns, forecasts])
 
 
@@ -78,13 +123,16 @@ class TreeGates:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask, seed: int) -> FittedGroup:
         """Boost the scores of every gate."""
         rows = task.rows
-        problem, samples = boosting_problem(rows.inputs.columns, rows.F, task.loss), boosting_samples(task)
+        frame = BoostingFrame.of(task)
+        problem = frame.problem(rows.inputs.columns, task)
+        samples = frame.samples(task, [sample.reference for sample in task.samples])
         rounds = {c.depth: tuple(sorted(o.trees for o in candidates if o.depth == c.depth)) for c in candidates}
         found = {}
         for depth in sorted(rounds):
             bags = GATE_BAGS if depth == GATE_DEPTHS[-1] else 1  # shallow trees vary little
             plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], bags)
-            found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
+            grown = kernels.boost(problem, samples, "scores", plan, seed)
+            found[depth] = [frame.by_expert(one) for one in grown]
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
             offset, inside, F = np.log(sample.reference), rows.inputs.inside[sample.asked], rows.F[sample.asked]
@@ -138,12 +186,12 @@ class SharedLearners:
         rounds = tuple(sorted(c.trees for c in candidates if c.name == "boosted"))
         boosted: list[kernels.Boosted] = []
         if rounds:
-            stacked = [s._replace(reference=c.stack) for s, c in zip(samples, task.commons, strict=True)]
-            plan = kernels.Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds)
-            boosted = kernels.boost(boosting_problem(columns, task.rows.F, task.loss), stacked, "shared", plan, seed)
+            frame, plan = BoostingFrame.of(task), kernels.Boosting(SHARED_DEPTH, SHARED_SHRINKAGE, rounds)
+            stacked = frame.samples(task, [common.stack for common in task.commons])
+            boosted = kernels.boost(frame.problem(columns, task), stacked, "shared", plan, seed)
         grown: list[tuple[kernels.Trees, Floats]] = []
         if any(c.name == "forest" for c in candidates):
-            targets = [(task.loss.y - c.center @ c.stack) / c.unit for c in task.commons]
+            targets = [rounded((task.loss.y - c.center @ c.stack) / c.unit) for c in task.commons]
             grown = kernels.forests(columns, targets, samples, LEAST_LEAF, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
