@@ -21,7 +21,7 @@ from gatewise.router.settings import MoESettings
 from gatewise.solvers.softmax_path import stack_weights
 
 STACK, OURS = "simplex stack", "gatewise"
-ROUTER_VERSION = 6  # count up when the classifier's probabilities change
+ROUTER_VERSION = 7  # count up when the classifier's probabilities change
 GREEDY_STEPS = 50
 DYNAMIC_FLOOR = 0.01  # of the class frequencies: DESlib's answers may be 0, where the log loss has no end
 

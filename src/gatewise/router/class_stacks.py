@@ -20,9 +20,9 @@ TEMPERED, POOLED, LOGISTIC, BOOSTED = "tempered stack", "log-linear stack", "log
 LOGISTIC_ON_INPUTS = "logistic stack on inputs"
 POOL_SPREADS = (0.1, 0.3, 1.0)  # prior standard deviations of the exponents and offsets of a log-linear stack
 LOGISTIC_SPREADS = (1.0, 3.0)  # of the slopes of a logistic stack in the probabilities
-INPUT_SPREAD = 0.3  # of its slopes in standardised inputs, relative to those
+INPUT_SPREADS = (0.1, 0.3)  # of those of a logistic stack on inputs, which are standardised
 OWN_SPREAD = 1.0  # of the exponent and the offsets of one expert before it is mixed
-BASE_SPREAD = 0.3  # of the log-linear stack that boosting starts from
+BASE_SPREAD = 0.3  # of the log-linear stack that boosting and the regression on inputs start from
 DEPTH, SHRINKAGE, ROUNDS = 4, 0.1, (15, 60)
 MOST_COLUMNS = 40  # of log probabilities that trees split; beyond that they see those of the convex stack
 
@@ -32,7 +32,8 @@ def class_stacks(corrected: bool, learners: Sequence[str]) -> list[Candidate]:
     found = []
     if corrected:
         found = [Candidate("shared", TEMPERED), *(Candidate("shared", POOLED, spread) for spread in POOL_SPREADS)]
-        found += [Candidate("shared", name, b) for name in (LOGISTIC, LOGISTIC_ON_INPUTS) for b in LOGISTIC_SPREADS]
+        found += [Candidate("shared", LOGISTIC, spread) for spread in LOGISTIC_SPREADS]
+        found += [Candidate("shared", LOGISTIC_ON_INPUTS, spread) for spread in INPUT_SPREADS]
     return found + [Candidate("shared", BOOSTED, trees=rounds) for rounds in ROUNDS if "boosted" in learners]
 
 
@@ -50,7 +51,9 @@ class ClassStacks:
     logistic stack
         A multinomial logistic regression on the probabilities of all experts, shrunk towards the class frequencies.
     logistic stack on inputs
-        The same on these probabilities and the inputs.
+        A log-linear stack times the exponentials of lines in the inputs, shrunk towards the stack. The experts keep
+        their exponents: with free slopes of both, a regression across folds takes the forecasts of an expert from
+        those of all rows, and finds what the held-out rows would have added.
     boosted stack
         A log-linear stack times the exponentials of boosted trees on inputs and log probabilities.
 
@@ -75,9 +78,8 @@ class ClassStacks:
         logs, outcome = np.log(rows.classes.probabilities), rows.classes.outcome
         wanted = {c.spread for c in candidates if c.name == POOLED}
         C, names = logs.shape[2], {c.name for c in candidates}
-        logistic = [c for c in candidates if c.name in (LOGISTIC, LOGISTIC_ON_INPUTS)]
-        columns = {name: logistic_columns(rows, name) for name in dict.fromkeys(c.name for c in logistic)}
-        wanted |= {BASE_SPREAD} if BOOSTED in names else set()
+        columns, Z = logistic_columns(rows.classes), rows.inputs.Z
+        wanted |= {BASE_SPREAD} if names & {BOOSTED, LOGISTIC_ON_INPUTS} else set()
         fits = []
         for common, sample in zip(task.commons, task.samples, strict=True):
             known = np.flatnonzero(sample.sample_weight)
@@ -86,7 +88,16 @@ class ClassStacks:
             own, weights = np.zeros((logs.shape[1], 1 + logs.shape[2])), common.stack
             if TEMPERED in names:
                 own, weights = _tempered(task, given[0], sample)
-            slopes = {str(c): multinomial_ridge(columns[c.name][known], *given[1:], C, c.spread) for c in logistic}
+            slopes = {
+                str(c): multinomial_ridge(columns[known], *given[1:], C, c.spread)
+                for c in candidates
+                if c.name == LOGISTIC
+            }
+            if LOGISTIC_ON_INPUTS in names:
+                base = pool_log_probabilities(given[0], pools[f"{BASE_SPREAD:g}"])
+                for c in candidates:
+                    if c.name == LOGISTIC_ON_INPUTS:
+                        slopes[str(c)] = multinomial_ridge(Z[known], *given[1:], C, c.spread, base)
             fits.append(cls(candidates, common, pools, slopes, own, weights, None))
         grown = _boosted(fits, task, seed) if BOOSTED in names else [None] * len(fits)
         groups: FittedGroup = []
@@ -122,9 +133,11 @@ class ClassStacks:
             return np.asarray(np.einsum("m,imc->ic", self.tempered, tempered_experts(logs, self.own)))
         if c.name == POOLED:
             return np.exp(pool_log_probabilities(logs, self.pools[f"{c.spread:g}"]))
-        if c.name in (LOGISTIC, LOGISTIC_ON_INPUTS):
-            return np.exp(class_log_probabilities(logistic_columns(rows, c.name), self.slopes[str(c)]))
+        if c.name == LOGISTIC:
+            return np.exp(class_log_probabilities(logistic_columns(rows.classes), self.slopes[str(c)]))
         scores = pool_log_probabilities(logs, self.pools[f"{BASE_SPREAD:g}"])
+        if c.name == LOGISTIC_ON_INPUTS:
+            return np.exp(class_log_probabilities(rows.inputs.Z, self.slopes[str(c)], scores))
         assert self.trees is not None
         grown = kernels.tree_sums(self._columns(rows), self.trees, c.trees)
         return np.asarray(softmax(scores + grown, axis=1))
@@ -134,12 +147,10 @@ class ClassStacks:
         return tree_columns(rows, rows.classes)
 
 
-def logistic_columns(rows: ListRows, name: str) -> Floats:
-    """The columns (n, p) of the logistic stack of that name: probabilities less 1 / C, and inputs if it sees them."""
-    assert rows.classes is not None
-    n, M, C = rows.classes.probabilities.shape
-    columns = rows.classes.probabilities.reshape(n, M * C) - 1.0 / C
-    return columns if name == LOGISTIC else np.column_stack([columns, INPUT_SPREAD * rows.inputs.Z])
+def logistic_columns(classes: ClassRows) -> Floats:
+    """The columns (n, M C) of a logistic stack: probabilities less 1 / C."""
+    n, M, C = classes.probabilities.shape
+    return np.asarray(classes.probabilities.reshape(n, M * C) - 1.0 / C)
 
 
 def tempered_experts(logs: Floats, own: Floats) -> Floats:

@@ -9,17 +9,25 @@ OFFSET_SPREAD = 3.0  # prior standard deviation of the offsets of the classes: a
 MOST_STEPS = 200
 
 
-def class_log_probabilities(columns: Floats, theta: Floats) -> Floats:
-    """log p(c | x) (n, C) with scores theta_c0 + columns . theta_c, for columns (n, p) and theta (C, 1 + p)."""
-    scores = columns @ theta[:, 1:].T + theta[:, 0]
+def class_log_probabilities(columns: Floats, theta: Floats, base: Floats | float = 0.0) -> Floats:
+    """log p(c | x) (n, C) with scores base_c + theta_c0 + columns . theta_c.
+
+    The columns are (n, p), theta is (C, 1 + p), and the base, if there is one, (n, C).
+    """
+    scores = base + columns @ theta[:, 1:].T + theta[:, 0]
     scores -= scores.max(axis=1, keepdims=True)
     return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
 
 def multinomial_ridge(
-    columns: Floats, outcome: Indices, sample_weight: Floats, n_classes: int, spread: float
+    columns: Floats,
+    outcome: Indices,
+    sample_weight: Floats,
+    n_classes: int,
+    spread: float,
+    base: Floats | float = 0.0,
 ) -> Floats:
-    """The parameters (C, 1 + p) of a multinomial logistic regression on columns (n, p).
+    """The parameters (C, 1 + p) of a multinomial logistic regression on columns (n, p), beside a base (n, C).
 
     Minimised is sum_i w_i (-log p(y_i | x_i)) + |slopes|^2 / (2 spread^2) + |offsets|^2 / (2 OFFSET_SPREAD^2), which
     is convex; ``outcome`` (n,) are the numbers of the classes.
@@ -37,7 +45,7 @@ def multinomial_ridge(
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         theta = flat.reshape(n_classes, 1 + p)
-        logs = class_log_probabilities(columns, theta)
+        logs = class_log_probabilities(columns, theta, base)
         value = -sample_weight @ logs[np.arange(n), outcome] + 0.5 * (precision * theta**2).sum()
         gradient = ((np.exp(logs) - seen) * sample_weight[:, None]).T @ design + precision * theta
         return float(value), gradient.ravel()
