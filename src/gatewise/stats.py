@@ -64,17 +64,21 @@ def student_interval(value: float, error: float, freedom: float, level: float = 
     return Interval(value, value - half, value + half)
 
 
-def mean_interval(values: Floats, level: float = 0.95) -> Interval:
+def mean_interval(values: Floats, level: float = 0.95, weights: Floats | None = None) -> Interval:
     """Student's interval of a mean, mean +- t_{n-1} s / sqrt(n); infinite ends for fewer than two values.
+
+    With weights (n,) mean and standard error are those of `mean_and_error`, and values without weight do not count.
 
     >>> [round(number, 3) for number in mean_interval(np.array([0.0, 2.0]))]
     [1.0, -11.706, 13.706]
     """
     if not (isinstance(level, float) and 0.0 < level < 1.0):
         level = as_between(level, "level")
+    if weights is not None:
+        values, weights = values[weights > 0.0], weights[weights > 0.0]
     if len(values) < 2:
         return Interval(float(values.mean()) if len(values) else np.nan, -np.inf, np.inf)
-    return student_interval(*mean_and_error(values), len(values) - 1, level)
+    return student_interval(*mean_and_error(values, weights), len(values) - 1, level)
 
 
 def upper_mean_bound(values: Floats, level: float = 0.95) -> float:
@@ -135,16 +139,18 @@ def adjusted_p_values(p_values: ArrayLike) -> Floats:
     return adjusted
 
 
-def best_others(losses: Floats, chosen: Booleans) -> Indices:
+def best_others(losses: Floats, chosen: Booleans, weights: Floats | None = None) -> Indices:
     """For every expert the best other expert, (M,): that of least mean loss on the rows where the expert is chosen.
 
-    ``losses`` and ``chosen`` are (n, M). For an expert that is never chosen, the mean is over all rows.
+    ``losses`` and ``chosen`` are (n, M). For an expert that is never chosen, the mean is over all rows. The rows may
+    have weights (n,).
 
     >>> best_others(np.array([[0.0, 1.0, 2.0], [9.0, 0.0, 9.5]]), np.eye(3, dtype=bool)[:2])
     array([1, 0, 1])
     """
-    never = ~chosen.any(axis=0)
-    share = np.where(never, True, chosen).astype(np.float64)  # (n, M)
+    share = chosen * (np.ones(len(losses)) if weights is None else weights)[:, None]  # (n, M)
+    never = ~share.any(axis=0)
+    share[:, never] = 1.0
     means = (share / share.sum(axis=0)).T @ losses  # (M, M): mean loss of j where m is chosen
     np.fill_diagonal(means, np.inf)
     return np.asarray(means.argmin(axis=1))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from gatewise.router.verdict import _joined, describe, MOST_DESCRIBED, region_table
+from tests.statistics.bounds import most
 
 
 def test_words_name_the_region():
@@ -33,7 +34,7 @@ def test_ranges_that_touch_are_told_as_one():
 def test_the_table_counts_rows_and_compares_losses_there():
     weights = np.array([[0.9, 0.1]] * 30 + [[0.2, 0.8]] * 10)
     losses = np.where(weights > 0.5, 1.0, 3.0)
-    table = region_table(["a", "b"], weights, losses, np.arange(40.0)[:, None], ["t"])
+    table = region_table(["a", "b"], weights, losses, np.arange(40.0)[:, None], ["t"], np.ones(40))
     assert [row.share for row in table] == [0.75, 0.25]
     assert [row.advantage.value for row in table] == [2.0, 2.0]
     assert [row.runner_up for row in table] == ["b", "a"]
@@ -43,7 +44,7 @@ def test_the_table_counts_rows_and_compares_losses_there():
 def test_a_leader_that_loses_is_told():
     weights = np.array([[0.9, 0.1]] * 30 + [[0.2, 0.8]] * 30)
     losses = np.column_stack([np.linspace(2, 3, 60), np.linspace(0, 1, 60)])
-    table = region_table(["a", "b"], weights, losses, np.arange(60.0)[:, None], ["t"])
+    table = region_table(["a", "b"], weights, losses, np.arange(60.0)[:, None], ["t"], np.ones(60))
     assert [row.wins for row in table] == ["no", "yes"]
     assert "wins there" in str(table)
 
@@ -57,3 +58,25 @@ def test_of_many_columns_the_tree_sees_those_that_tell_leaders_apart():
     assert fidelity == 1.0
     assert [word.split()[0] for word in words] == ["x230", "x230"]
     np.testing.assert_array_equal(describe(leader, columns[:, 230:], names[230:], 2)[0], words)
+
+
+def test_rows_count_by_their_weights():
+    rng = np.random.default_rng(0)
+    weights, losses = rng.dirichlet(np.ones(3), size=50), rng.chisquare(1, size=(50, 3))
+    times, t = rng.integers(0, 4, size=50), np.arange(50.0)[:, None]
+    weighed = region_table(list("abc"), weights, losses, t, ["t"], times * 2.0)
+    copies = [np.repeat(values, times, axis=0) for values in (weights, losses, t)]
+    repeated = region_table(list("abc"), *copies, ["t"], np.ones(times.sum()))
+    for one, other in zip(weighed, repeated, strict=True):
+        assert one.runner_up == other.runner_up
+        numbers = [(row.share, row.mean_weight, row.loss.value, row.advantage.value) for row in (one, other)]
+        np.testing.assert_allclose(*numbers)
+
+
+def test_equal_experts_seldom_lose_where_they_lead():
+    rng, regions, lost = np.random.default_rng(0), 0, 0
+    for _ in range(30):
+        weights, losses = rng.dirichlet(np.ones(20), size=400), rng.chisquare(1, size=(400, 20))
+        table = region_table([str(m) for m in range(20)], weights, losses, np.zeros((400, 0)), [], np.ones(400))
+        regions, lost = regions + len(table), lost + sum(row.wins == "no" for row in table)
+    assert lost <= most(regions, 0.05)

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
@@ -33,11 +32,11 @@ from gatewise.losses import LogLoss
 from gatewise.progress import RUNNING
 from gatewise.router.class_rows import ClassOutOfFold, ClassRows, ProbabilityFloor
 from gatewise.router.class_scores import ClassScores
-from gatewise.router.fitted_router import FittedRouter
+from gatewise.router.fitted_router import FittedRouter, held_out_regions
 from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
 from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
-from gatewise.router.verdict import region_table, RegionTable
+from gatewise.router.verdict import RegionTable
 
 UNKNOWN: Indices = np.empty(0, dtype=np.intp)
 
@@ -290,8 +289,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             )
         )
         wrong = (fit.experts.argmax(axis=2) != outcome[:, None]).astype(np.float64)
-        encoded = inputs.encode(_safe_indexing(task.X, fit.rows))
-        self._error_regions = region_table(names, fit.weights, wrong, encoded, inputs.names)
+        self._error_regions = held_out_regions(fit, wrong, task.X, inputs, names, task.sample_weight)
         self._pool_ = Pool(
             list(zip(names, trained.routed, strict=True)), n_jobs=self.n_jobs, outputs=task.routed.outputs
         )

@@ -229,7 +229,6 @@ class FittedRouter(FieldsOnly):
         ``signal`` (n, 3) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
         that many active experts, or one expert alone.
         """
-        encoded = inputs.encode(_safe_indexing(X, fit.rows))
         shares = _shares_in_use(fit.final.candidates, fit.mixing.shares)
         gated = any(share > 0.0 and c.kind == "gate" for share, c in zip(shares, fit.final.candidates, strict=True))
         named = np.array([gated or c.kind != "gate" for c in fit.final.candidates])
@@ -242,7 +241,7 @@ class FittedRouter(FieldsOnly):
             mixing=fit.mixing,
             single=_nearest(fit.compared, shares, _with_active(fit.final.candidates, single_k)),
             verdict=_verdict(fit, shares, nearest, names, sample_weight, signal),
-            regions=region_table(names, fit.weights, fit.loss.error(fit.F), encoded, inputs.names),
+            regions=held_out_regions(fit, fit.loss.error(fit.F), X, inputs, names, sample_weight),
         )
 
     def shares(self, readout: str) -> Floats:
@@ -298,6 +297,27 @@ class FittedRouter(FieldsOnly):
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""
         return c.kind == "gate" and self.fitted.looks(c.name)
+
+
+def held_out_regions(
+    fit: RouterFit, losses: Floats, X: Any, inputs: GateInputs, names: Sequence[str], sample_weight: Floats
+) -> RegionTable:
+    """Where each expert leads, and whether it wins there by losses (N, M) of the entries of a fit to the rows X.
+
+    A row that was held out more than once counts once, with the means of its weights and losses.
+    """
+    rows, entry = np.unique(fit.rows, return_inverse=True)
+    weights, means = (_by_number(values, entry) for values in (fit.weights, losses))
+    encoded = inputs.encode(_safe_indexing(X, rows))
+    return region_table(names, weights, means, encoded, inputs.names, sample_weight[rows])
+
+
+def _by_number(values: Floats, numbers: Indices) -> Floats:
+    """The means of values (N, M) with the same number, (numbers, M)."""
+    count = np.bincount(numbers)
+    if count.max() == 1:
+        return np.asarray(values[np.argsort(numbers)])
+    return np.stack([np.bincount(numbers, column) / count for column in values.T], axis=1)
 
 
 def _nearest(forecasts: Floats, shares: Floats, compared: Booleans) -> int:

@@ -182,7 +182,8 @@ class RegionRow:
     ``share`` is the fraction of rows in the region, ``mean_weight`` its mean weight over all rows, ``loss`` its mean
     squared error in the region. The runner-up is the best other expert in the region, and ``advantage`` its mean
     squared error less ``loss``. ``description`` gives the region as ranges of columns, from a decision tree of depth
-    3. An expert "leads" where its weight is the largest; whether it also ``wins`` there is a matter of losses.
+    3. An expert "leads" where its weight is the largest; whether it also ``wins`` there is a matter of losses, and it
+    ``loses`` if that is shown for the runner-up among all others, each of which might have been it by chance.
     """
 
     expert: str
@@ -192,15 +193,17 @@ class RegionRow:
     runner_up: str
     runner_up_loss: Interval
     advantage: Interval
+    loses: bool
     description: str
 
     @property
     def wins(self) -> str:
         """Whether its held-out loss is below the runner-up's where it leads: "yes", "no", or "not shown".
 
-        By the 95 % interval of the advantage. "no" is a warning: the leader loses.
+        "yes" by the 95 % interval of the advantage, "no" if it loses, by one for all others together. "no" is a
+        warning.
         """
-        return "yes" if self.advantage.low > 0.0 else "no" if self.advantage.high < 0.0 else "not shown"
+        return "yes" if self.advantage.low > 0.0 else "no" if self.loses else "not shown"
 
 
 @dataclass(frozen=True)
@@ -228,28 +231,36 @@ class RegionTable:
 
 
 def region_table(
-    names: Sequence[str], weights: Floats, losses: Floats, columns: Floats, column_names: Sequence[str]
+    names: Sequence[str],
+    weights: Floats,
+    losses: Floats,
+    columns: Floats,
+    column_names: Sequence[str],
+    sample_weight: Floats,
 ) -> RegionTable:
-    """The table from gate weights (n, M) and squared errors (n, M) of held-out rows.
+    """The table from gate weights (n, M) and squared errors (n, M) of held-out rows with sample weights (n,).
 
     The regions are described by ``columns`` (n, p), which are called ``column_names``.
     """
-    leader = weights.argmax(axis=1)
+    leader, total = weights.argmax(axis=1), float(sample_weight.sum()) or 1.0
     chosen = leader[:, None] == np.arange(len(names))
-    rivals = best_others(losses, chosen) if len(names) > 1 else np.zeros(1, dtype=np.intp)
+    rivals = best_others(losses, chosen, sample_weight) if len(names) > 1 else np.zeros(1, dtype=np.intp)
     words, fidelity = describe(leader, columns, column_names, len(names))
+    apart = 1.0 - (1.0 - LEVEL) / max(1, len(names) - 1)  # the level of an interval that is one of so many
     rows = []
     for m, name in enumerate(names):
-        own, other = losses[chosen[:, m], m], losses[chosen[:, m], rivals[m]]
+        here = chosen[:, m]
+        own, other, own_weight = losses[here, m], losses[here, rivals[m]], sample_weight[here]
         rows.append(
             RegionRow(
                 expert=name,
-                share=float(chosen[:, m].mean()),
-                mean_weight=float(weights[:, m].mean()),
-                loss=mean_interval(own),
+                share=float(own_weight.sum()) / total,
+                mean_weight=float(sample_weight @ weights[:, m]) / total,
+                loss=mean_interval(own, weights=own_weight),
                 runner_up=names[rivals[m]],
-                runner_up_loss=mean_interval(other),
-                advantage=mean_interval(other - own),
+                runner_up_loss=mean_interval(other, weights=own_weight),
+                advantage=mean_interval(other - own, weights=own_weight),
+                loses=mean_interval(other - own, apart, own_weight).high < 0.0,
                 description=words[m],
             )
         )
