@@ -1,6 +1,5 @@
 """`MoEClassifier`: a pool of classifiers and a gate that says which to use where."""
 
-import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Self
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators.class_labels import checked_labels, plain_labels
+from gatewise.estimators.class_splits import class_splits
 from gatewise.estimators.floored_classifiers import all_classes
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
@@ -23,7 +23,6 @@ from gatewise.estimators.validation import (
     chosen_gates,
     drawn_seed,
     expert_params,
-    make_splits,
 )
 from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
@@ -61,7 +60,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
     cv : int, splitter, iterable of splits, "prefit" or None
         As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five, or `StratifiedGroupKFold` if ``fit`` is
-        given groups. With "prefit", ``classes_`` has the classes of y and all that the experts know.
+        given groups. The training rows of a split must not tell which class it holds out, as those of a
+        `LeaveOneOut` do (`told_by_shares`). With "prefit", ``classes_`` has the classes of y and all that the experts
+        know.
     cost : None, number or array (C, C)
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
@@ -160,7 +161,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
                 sample_weight=weight,
             ),
             shared=Pool([]),
-            splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
+            splits=[] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed),
             inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
@@ -358,21 +359,3 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             expert.update(X, labels)
         self._pool_ = self._pool_.with_models(experts)
         self.experts_ = [expert.fitted for expert in experts]
-
-
-def _splits(cv: Any, X: Any, codes: Indices, params: dict[str, Any], seed: int) -> list[tuple[Indices, Indices]]:
-    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds.
-
-    With groups no default fold divides one.
-    """
-    from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold  # noqa: PLC0415 - slow to import
-
-    if cv is None or isinstance(cv, int | np.integer):
-        folds = min(5 if cv is None else int(cv), len(codes))
-        kind = StratifiedKFold if np.bincount(codes).max() >= folds else KFold
-        if "groups" in params:
-            kind, folds = StratifiedGroupKFold, min(folds, len(np.unique(params["groups"])))
-        cv = kind(folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():  # a class may have fewer rows than there are folds
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return make_splits(cv, X, codes, params, seed)
