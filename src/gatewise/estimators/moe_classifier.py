@@ -39,6 +39,7 @@ from gatewise.router.training import train, Trained, TrainingTask, use_as_they_a
 from gatewise.router.verdict import region_table, RegionTable
 
 UNKNOWN: Indices = np.empty(0, dtype=np.intp)
+MODEL, STACK, SHARED_PART = "model", "convex stack", " (shared part)"  # names in held_out_scores_ and explain
 
 
 class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
@@ -134,12 +135,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
         experts, _ = checked_experts(self.experts, (), "classifier")
+        _check_names([name for name, _ in experts])
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
         prefit, classes = isinstance(self.cv, str) and self.cv == "prefit", np.unique(labels)
-        if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes, but has one class, {classes[0]!r}")
+        if len(counted := np.unique(labels[weight > 0.0])) < 2:
+            where = "" if len(classes) < 2 else " among the rows of positive sample_weight"
+            raise ValueError(f"y must have at least two classes, but has one class{where}, {counted.tolist()[0]!r}")
         if prefit and len(known := all_classes(labels, experts)) > len(classes):
             classes = known
         codes = np.searchsorted(classes, labels)
@@ -223,7 +226,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         used = {int(m): weighed[:, place] for place, m in enumerate(self._router.view.distinct)}
         experts = {name: used.get(m, 0.0 * weighed[:, 0]) for m, name in enumerate(self._router.names)}
         parts = self._router.fitted.shared_parts(shares, rows)
-        named = {f"{name} (shared part)" if name in experts else name: part for name, part in parts.items()}
+        named = {f"{name}{SHARED_PART}" if name in experts else name: part for name, part in parts.items()}
         return {**named, **experts}
 
     def expert_probabilities(self, X: Any) -> Floats:
@@ -237,12 +240,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """Continue the aggregation on new rows, in the order given; gates stay as they are.
 
         As in `MoERegressor`. ``online_probabilities_`` grows by the probability of the class of each of these rows,
-        given before it was seen. A first call is a fit; every one of ``classes`` must then occur in y. With
-        ``update_experts`` an expert learns the rows whose classes it knows; its sigmoid or confusion matrix stays.
+        given before it was seen. A first call is a fit; ``classes`` must then be those of y, and in later calls those
+        of the fit. With ``update_experts`` an expert learns the rows whose classes it knows; its sigmoid or confusion
+        matrix stays.
         """
-        if not hasattr(self, "verdict_"):
-            if classes is not None and not np.isin(classes, np.asarray(y)).all():
-                raise ValueError("classes: the first rows must hold every class, as experts are fitted to them")
+        first = not hasattr(self, "verdict_")
+        if classes is not None:
+            _check_classes(plain_labels(classes), np.unique(plain_labels(y)) if first else self.classes_, first)
+        if first:
             return self.fit(X, y, sample_weight)
         return self._add_rows(X, y, sample_weight, update_experts)
 
@@ -252,7 +257,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=False)
         strange = np.flatnonzero(~np.isin(labels, self.classes_))
         if len(strange):
-            raise ValueError(f"y has the label {labels[strange[0]]!r}, which fit has not seen; fit again")
+            raise ValueError(f"y has the label {labels[strange].tolist()[0]!r}, which fit has not seen; fit again")
         rows = ClassRows(self._floored(X), np.searchsorted(self.classes_, labels))
         rows = rows.of_experts(self._router.view.distinct)
         router = self._router.continued(X, rows.observed, LogLoss(), weight / self._unit_weight, rows)
@@ -302,7 +307,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.out_of_fold_ = ClassOutOfFold(
             fit.rows, labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
         )
-        answers = {"model": fit.probabilities, "convex stack": fit.stacked}
+        answers = {MODEL: fit.probabilities, STACK: fit.stacked}
         answers |= {name: fit.experts[:, m] for m, name in enumerate(names)}
         weight = task.sample_weight[fit.rows]
         self.held_out_scores_ = {name: ClassScores.of(p, outcome, weight) for name, p in answers.items()}
@@ -359,3 +364,18 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             expert.update(X, labels)
         self._pool_ = self._pool_.with_models(experts)
         self.experts_ = [expert.fitted for expert in experts]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """An error for an expert whose name another entry of ``held_out_scores_`` or of ``explain`` has."""
+    for name in names:
+        if name in (MODEL, STACK) or name.endswith(SHARED_PART):
+            taken = "held_out_scores_" if name in (MODEL, STACK) else "explain"
+            raise ValueError(f"experts: {name!r} is the name of another entry of {taken}; take another")
+
+
+def _check_classes(given: NDArray[Any], known: NDArray[Any], first: bool) -> None:
+    """An error where the ``classes`` of a partial fit are not those that are known, from the first rows or a fit."""
+    if set(given.tolist()) != set(known.tolist()):
+        what = "those of the first rows, as experts are fitted to them" if first else "those of the fit"
+        raise ValueError(f"classes must be {what}, {known.tolist()}, not {given.tolist()}")
