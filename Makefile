@@ -94,7 +94,7 @@ bench: $(VENV)/.dev  ## every benchmark, one JSON file each
 
 bench-real: $(VENV)/.bench  ## real data, two pools: the router's settings chosen and judged; goes on where it stopped
 	$(BIN)/python -m benchmarks.real.choose --pool default --pool strong --out out/bench
-	$(BIN)/python -m benchmarks.real.classes --pool default --out out/bench/classes
+	$(BIN)/python -m benchmarks.real.classes --pool default --splits 3 --out out/bench/classes
 	$(BIN)/python -m benchmarks.real.classes --pool strong --out out/bench/classes --json benchmarks/results/classes-strong.json
 
 figure: $(VENV)/.cli  ## the figures of the README and of the guides

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy.stats import t as student_t
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
@@ -161,9 +162,14 @@ def check_class_page(run, tmp_path):
 
     assert run("report", "model.skops", "classes.csv", "--out", "page.html", "--json", "page.json")[0] == 0
     facts, page = json.loads((tmp_path / "page.json").read_text()), (tmp_path / "page.html").read_text()
-    held = model_file.load_model(tmp_path / "model.skops").model.out_of_fold_
+    model = model_file.load_model(tmp_path / "model.skops").model
+    held = model.out_of_fold_
     seen = held.probabilities[np.arange(len(held.outcome)), held.outcome]
     np.testing.assert_allclose(facts["scores"][0]["log_loss"], -np.log(seen).mean())
+    saved = np.log(seen) - np.log(held.stack[np.arange(len(seen)), held.outcome])
+    half = student_t.ppf(0.975, len(seen) - 1) * saved.std(ddof=1) / np.sqrt(len(seen))
+    gain = facts["scores"][1]["gain"]
+    np.testing.assert_allclose(gain["high"] - gain["value"], model.verdict_.widened * half)
     assert set(facts["reliability"]) == {"the most probable class", "low"}
     bins = facts["reliability"]["low"]
     assert sum(one["count"] for one in bins) == len(seen)

@@ -123,6 +123,9 @@ def test_matched_rows_are_equal_and_none_is_missed():
         ([True, False] * 50, "classification"),
         ([0, 1] * 50, "classification"),
         ([0, 1] * 5, "regression"),
+        (list(range(10)) * 20, "regression"),
+        (list(range(10)) * 19, "regression"),
+        (list(range(11)) * 20, "regression"),
         (list(range(100)), "regression"),
         ([0.5, 1.5] * 50, "regression"),
         (["1.5"] * 99 + ["?!"], "regression"),
@@ -131,7 +134,7 @@ def test_matched_rows_are_equal_and_none_is_missed():
 def test_the_task_is_seen_from_the_target(values, task):
     found, note = find_task(pd.DataFrame({"y": values}), "y")
     assert found == task
-    few_whole = values in ([0, 1] * 50, [0, 1] * 5)
+    few_whole = values in ([0, 1] * 50, [0, 1] * 5, list(range(10)) * 20)
     assert bool(note) == few_whole
     if few_whole:
         other = "classes" if task == "regression" else "a number"

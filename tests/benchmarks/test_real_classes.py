@@ -1,6 +1,7 @@
 """The benchmark of classifiers: its catalogue, its rivals against simple twins, and its summary."""
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -131,3 +132,11 @@ def test_settings_are_chosen_on_the_other_half():
     assert chosen == ["v", "u"]
     ours = {one.data: one.relative for one in judged if one.method == class_rivals.OURS}
     assert ours == {"a": 0.5, "b": 0.5}
+
+
+@pytest.mark.parametrize(("pool", "file"), [("default", "classes.json"), ("strong", "classes-strong.json")])
+def test_make_runs_as_many_splits_as_the_stored_results_have(pool, file):
+    root = Path(__file__).parents[2]
+    (line,) = re.findall(rf"benchmarks\.real\.classes --pool {pool}.*", (root / "Makefile").read_text())
+    asked = re.search(r"--splits (\d+)", line)
+    assert json.loads((root / "benchmarks/results" / file).read_text())["splits"] == int(asked[1] if asked else 1)

@@ -369,3 +369,17 @@ def test_the_summary_tells_calibration_errors():
     ]
     with pytest.raises(ValueError, match="labels of"):
         model.summary(X, np.full(N, "c"))
+
+
+def test_the_summary_of_several_classes_says_how_calibration_errors_are_had():
+    expert = [("even", lambda rows: np.full((len(rows), 3), 1 / 3))] * 2
+    experts = [(f"{name} {m}", one) for m, (name, one) in enumerate(expert)]
+    gate = gw.LinearGate(2)
+    model = gw.RouterClassifier(experts, gate, gate.net([0.0, 2.0], d=2), blocks=ORDER).fit(X, np.arange(N) % 3)
+    assert model.summary().endswith("calibration errors of 3 classes need new rows: summary(X, y)")
+    assert "need new rows" not in model.summary(X, np.arange(N) % 3)
+
+
+def test_a_candidate_that_is_fitted_and_has_no_probabilities_is_told_so():
+    with pytest.raises(TypeError, match=r"candidates: 'svm' needs predict_proba.*CalibratedClassifierCV\(LinearSVC"):
+        gw.SelectorClassifier([("svm", LinearSVC()), ("line", LogisticRegression())], random_state=0).fit(X, Y)

@@ -1,9 +1,11 @@
 """`MoEClassifier`: laws of probabilities, experts of every kind, bad input, and scikit-learn citizenship."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -281,8 +283,19 @@ class TestRows:
         assert model.online_probabilities_.shape == (100,)
         assert ((model.online_probabilities_ > 0) & (model.online_probabilities_ < 1)).all()
         model.partial_fit(X[400:420], y[400:420], update_experts=True)
-        with pytest.raises(ValueError, match="maybe"):
+        with pytest.raises(ValueError, match="y has the label 'maybe', which"):
             model.partial_fit(X[:1], ["maybe"])
+        model.partial_fit(X[420:430], y[420:430], classes=["yes", "no"])
+        with pytest.raises(
+            ValueError, match=r"classes must be those of the fit, \['no', 'yes'\], not \['no', 'maybe'\]"
+        ):
+            model.partial_fit(X[:1], y[:1], classes=["no", "maybe"])
+
+    @pytest.mark.parametrize("classes", [["no", "yes", "maybe"], ["no"]])
+    def test_classes_of_a_first_partial_fit_are_those_of_its_rows(self, halves, classes):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match="classes must be those of the first rows"):
+            gw.MoEClassifier(PLAIN).partial_fit(X, y, classes=classes)
 
     def test_prefit_experts_are_used_as_they_are(self, halves):
         X, y, _ = halves
@@ -335,6 +348,10 @@ class TestRows:
         assert divided > 0.95
         assert whole.held_out_scores_["memory"].accuracy < 0.75
         assert whole.verdict_.headline != "gating pays"
+        for cv in (None, 5):  # metadata routing: there is no splitter to ask for them
+            with sklearn.config_context(enable_metadata_routing=True):
+                routed = clone(model).set_params(cv=cv).fit(X, y, groups=groups)
+            assert routed.held_out_scores_["memory"].accuracy == whole.held_out_scores_["memory"].accuracy
 
     def test_rare_classes_and_folds_without_them(self):
         rng = np.random.default_rng(5)
@@ -394,6 +411,22 @@ class TestBadInput:
     def test_one_class(self):
         with pytest.raises(ValueError, match="one class"):
             gw.MoEClassifier(PLAIN).fit(np.ones((5, 1)), ["a"] * 5)
+        with pytest.raises(ValueError, match=r"has one class, 0\.0$"):
+            gw.MoEClassifier(PLAIN).fit(np.ones((5, 1)), np.zeros(5))
+
+    def test_one_class_of_positive_weight(self, halves):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match=r"one class among the rows of positive sample_weight, 'yes'$"):
+            gw.MoEClassifier(PLAIN).fit(X, y, sample_weight=(y == "yes").astype(float))
+
+    @pytest.mark.parametrize(
+        ("name", "where"),
+        [("model", "held_out_scores_"), ("convex stack", "held_out_scores_"), ("a (shared part)", "explain")],
+    )
+    def test_names_that_other_entries_have(self, halves, name, where):
+        X, y, _ = halves
+        with pytest.raises(ValueError, match=f"experts: .* is the name of another entry of {where}"):
+            gw.MoEClassifier([(name, GaussianNB()), *PLAIN]).fit(X, y)
 
     def test_a_regression_target(self, halves):
         X, _, truth = halves
@@ -414,6 +447,16 @@ class TestBadInput:
         with pytest.raises(ValueError, match=words) as error:
             gw.MoEClassifier(experts).fit(X, y)
         assert "'bad'" in "".join(error.value.__notes__)
+
+    @pytest.mark.parametrize(("value", "words"), [(np.nan, "row 77 has others"), (1.4, "row 77 is .* with sum 1")])
+    def test_a_bad_probability_is_named_by_its_row_of_all_rows(self, halves, value, words):
+        y = halves[1]
+        P = np.full((len(y), 1), 0.5)
+        P[77] = value
+        with pytest.raises(ValueError, match=words) as error:
+            gw.MoEClassifier([("bad", ColumnProbability(0)), ("prior", DummyClassifier())]).fit(P, y)
+        assert "'bad'" in "".join(error.value.__notes__)
+        assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
     def test_shared_experts_are_no_parameter(self):
         with pytest.raises(TypeError, match="shared"):

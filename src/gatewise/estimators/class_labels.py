@@ -57,7 +57,7 @@ def _check_missing(labels: NDArray[Any]) -> None:
         if label is None or type(label).__name__ == "NAType" or label != label  # noqa: PLR0124 - NaN and NaT
     ]
     if missing:
-        raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]!r}")
+        raise ValueError(f"y must not have missing labels, but row {missing[0]} is {labels[missing[0]]}")
 
 
 def _refuse_objects(labels: NDArray[Any]) -> None:

@@ -1,6 +1,5 @@
 """`MoEClassifier`: a pool of classifiers and a gate that says which to use where."""
 
-import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Self
@@ -12,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators.class_labels import checked_labels, plain_labels
+from gatewise.estimators.class_splits import class_splits
 from gatewise.estimators.floored_classifiers import all_classes
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
@@ -22,7 +22,6 @@ from gatewise.estimators.validation import (
     chosen_gates,
     drawn_seed,
     expert_params,
-    make_splits,
 )
 from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
@@ -39,6 +38,7 @@ from gatewise.router.training import train, Trained, TrainingTask, use_as_they_a
 from gatewise.router.verdict import RegionTable
 
 UNKNOWN: Indices = np.empty(0, dtype=np.intp)
+MODEL, STACK, SHARED_PART = "model", "convex stack", " (shared part)"  # names in held_out_scores_ and explain
 
 
 class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
@@ -60,7 +60,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         "boosted" in ``settings.learners`` whether it has boosted ones; ``settings.noise`` has no meaning here.
     cv : int, splitter, iterable of splits, "prefit" or None
         As in `MoERegressor`; None is a shuffled `StratifiedKFold` of five, or `StratifiedGroupKFold` if ``fit`` is
-        given groups. With "prefit", ``classes_`` has the classes of y and all that the experts know.
+        given groups. The training rows of a split must not tell which class it holds out, as those of a
+        `LeaveOneOut` do (`told_by_shares`). With "prefit", ``classes_`` has the classes of y and all that the experts
+        know.
     cost : None, number or array (C, C)
         What ``predict`` decides by. None: the most probable class. A number t: of two classes the second, where its
         probability is at least t. A matrix: the class with the least expected cost, where cost[j, c] is that of
@@ -132,12 +134,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
         experts, _ = checked_experts(self.experts, (), "classifier")
+        _check_names([name for name, _ in experts])
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
         prefit, classes = isinstance(self.cv, str) and self.cv == "prefit", np.unique(labels)
-        if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes, but has one class, {classes[0]!r}")
+        if len(counted := np.unique(labels[weight > 0.0])) < 2:
+            where = "" if len(classes) < 2 else " among the rows of positive sample_weight"
+            raise ValueError(f"y must have at least two classes, but has one class{where}, {counted.tolist()[0]!r}")
         if prefit and len(known := all_classes(labels, experts)) > len(classes):
             classes = known
         codes = np.searchsorted(classes, labels)
@@ -159,7 +163,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
                 sample_weight=weight,
             ),
             shared=Pool([]),
-            splits=[] if prefit else _splits(self.cv, X, codes, split_params, seed),
+            splits=[] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed),
             inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
@@ -221,7 +225,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         used = {int(m): weighed[:, place] for place, m in enumerate(self._router.view.distinct)}
         experts = {name: used.get(m, 0.0 * weighed[:, 0]) for m, name in enumerate(self._router.names)}
         parts = self._router.fitted.shared_parts(shares, rows)
-        named = {f"{name} (shared part)" if name in experts else name: part for name, part in parts.items()}
+        named = {f"{name}{SHARED_PART}" if name in experts else name: part for name, part in parts.items()}
         return {**named, **experts}
 
     def expert_probabilities(self, X: Any) -> Floats:
@@ -235,12 +239,14 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """Continue the aggregation on new rows, in the order given; gates stay as they are.
 
         As in `MoERegressor`. ``online_probabilities_`` grows by the probability of the class of each of these rows,
-        given before it was seen. A first call is a fit; every one of ``classes`` must then occur in y. With
-        ``update_experts`` an expert learns the rows whose classes it knows; its sigmoid or confusion matrix stays.
+        given before it was seen. A first call is a fit; ``classes`` must then be those of y, and in later calls those
+        of the fit. With ``update_experts`` an expert learns the rows whose classes it knows; its sigmoid or confusion
+        matrix stays.
         """
-        if not hasattr(self, "verdict_"):
-            if classes is not None and not np.isin(classes, np.asarray(y)).all():
-                raise ValueError("classes: the first rows must hold every class, as experts are fitted to them")
+        first = not hasattr(self, "verdict_")
+        if classes is not None:
+            _check_classes(plain_labels(classes), np.unique(plain_labels(y)) if first else self.classes_, first)
+        if first:
             return self.fit(X, y, sample_weight)
         return self._add_rows(X, y, sample_weight, update_experts)
 
@@ -250,7 +256,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=False)
         strange = np.flatnonzero(~np.isin(labels, self.classes_))
         if len(strange):
-            raise ValueError(f"y has the label {labels[strange[0]]!r}, which fit has not seen; fit again")
+            raise ValueError(f"y has the label {labels[strange].tolist()[0]!r}, which fit has not seen; fit again")
         rows = ClassRows(self._floored(X), np.searchsorted(self.classes_, labels))
         rows = rows.of_experts(self._router.view.distinct)
         router = self._router.continued(X, rows.observed, LogLoss(), weight / self._unit_weight, rows)
@@ -299,7 +305,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.out_of_fold_ = ClassOutOfFold(
             fit.rows, labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
         )
-        answers = {"model": fit.probabilities, "convex stack": fit.stacked}
+        answers = {MODEL: fit.probabilities, STACK: fit.stacked}
         answers |= {name: fit.experts[:, m] for m, name in enumerate(names)}
         weight = task.sample_weight[fit.rows]
         self.held_out_scores_ = {name: ClassScores.of(p, outcome, weight) for name, p in answers.items()}
@@ -358,19 +364,16 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.experts_ = [expert.fitted for expert in experts]
 
 
-def _splits(cv: Any, X: Any, codes: Indices, params: dict[str, Any], seed: int) -> list[tuple[Indices, Indices]]:
-    """The (training, held-out) rows of every split; by default the classes are spread evenly over the folds.
+def _check_names(names: Sequence[str]) -> None:
+    """An error for an expert whose name another entry of ``held_out_scores_`` or of ``explain`` has."""
+    for name in names:
+        if name in (MODEL, STACK) or name.endswith(SHARED_PART):
+            taken = "held_out_scores_" if name in (MODEL, STACK) else "explain"
+            raise ValueError(f"experts: {name!r} is the name of another entry of {taken}; take another")
 
-    With groups no default fold divides one.
-    """
-    from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold  # noqa: PLC0415 - slow to import
 
-    if cv is None or isinstance(cv, int | np.integer):
-        folds = min(5 if cv is None else int(cv), len(codes))
-        kind = StratifiedKFold if np.bincount(codes).max() >= folds else KFold
-        if "groups" in params:
-            kind, folds = StratifiedGroupKFold, min(folds, len(np.unique(params["groups"])))
-        cv = kind(folds, shuffle=True, random_state=seed)
-    with warnings.catch_warnings():  # a class may have fewer rows than there are folds
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        return make_splits(cv, X, codes, params, seed)
+def _check_classes(given: NDArray[Any], known: NDArray[Any], first: bool) -> None:
+    """An error where the ``classes`` of a partial fit are not those that are known, from the first rows or a fit."""
+    if set(given.tolist()) != set(known.tolist()):
+        what = "those of the first rows, as experts are fitted to them" if first else "those of the fit"
+        raise ValueError(f"classes must be {what}, {known.tolist()}, not {given.tolist()}")

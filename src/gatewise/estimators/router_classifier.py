@@ -166,7 +166,10 @@ class RouterClassifier(ProbabilityModel):
         should be new, log losses and calibration errors there, for any number of classes.
         """
         check_is_fitted(self)
-        return self._facts.text() if X is None else f"{self._facts.text()}\n{self._scores_on(X, y)}"
+        told, C = self._facts.text(), len(self.classes_)
+        if X is not None:
+            return f"{told}\n{self._scores_on(X, y)}"
+        return told if C == 2 else f"{told}\ncalibration errors of {C} classes need new rows: summary(X, y)"
 
     def _scores_on(self, X: Any, y: Any) -> str:
         """Log loss and calibration error of the router, of equal weights and of every expert, in lines."""

@@ -99,7 +99,9 @@ class SelectorClassifier(ProbabilityModel):
         if now is not None:
             now.stage("candidates", max(1, len(pool.unfitted())))
         pool = replace(pool, seed=drawn_seed(self.random_state)).weighted(weight, first)
+        unfitted = [name for name, _ in pool.unfitted()]
         pool = pool.fit_unfitted(_safe_indexing(given, first), labels[first])
+        _check_probabilities([(name, one) for name, one in pool.experts if name in unfitted])
         classifiers = FlooredClassifiers.of(pool.experts, labels, 0, "candidate", weight, given=ready)
         P = classifiers.probabilities(_safe_indexing(given, rest))  # (rest, L, C)
         F = np.full((n, len(pool)), np.nan)
@@ -147,3 +149,14 @@ class SelectorClassifier(ProbabilityModel):
         self.order_ = one_or_stacked(orders)
         self.weights_path_ = one_or_stacked([weighing.path for weighing in selection.weighings])
         self.online_probabilities_ = one_or_stacked([weighing.online for weighing in selection.weighings])
+
+
+def _check_probabilities(fitted: Sequence[tuple[str, Any]]) -> None:
+    """An error for a candidate that has no probabilities after its fit."""
+    for name, candidate in fitted:
+        if not hasattr(candidate, "predict_proba"):
+            kind = type(candidate).__name__
+            raise TypeError(
+                f"candidates: {name!r} needs predict_proba, and {kind} has none: give "
+                f"sklearn.calibration.CalibratedClassifierCV({kind}(...)) in its place"
+            )

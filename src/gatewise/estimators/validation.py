@@ -201,7 +201,7 @@ def _numeric_target(model: Any, y: Any) -> NDArray[Any]:
         refuse_lossy(y, "y")
     target = np.asarray(y)
     if target.dtype.kind in "OUS":
-        for row, value in enumerate(target.ravel()):
+        for row, value in enumerate(target.ravel().tolist()):
             try:
                 float(value)
             except (TypeError, ValueError):
@@ -288,18 +288,20 @@ def expert_params(
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
     """The keywords for the fit of each expert, by name, and those for the split.
 
-    With metadata routing every expert gets what it asked for; without, a sample weight goes to all that take one.
+    With metadata routing every expert and a splitter get what they asked for; without, a sample weight goes to all
+    that take one. Where ``cv`` is no splitter, the split always gets the groups.
     """
     from sklearn import get_config  # noqa: PLC0415
     from sklearn.utils.metadata_routing import process_routing  # noqa: PLC0415
 
     extras = {key: value for key, value in (("sample_weight", given), ("groups", groups)) if value is not None}
+    by_groups = {} if groups is None else {"groups": groups}
     if extras and get_config()["enable_metadata_routing"]:
         routed = process_routing(model, "fit", **extras)
         params = {name: dict(routed[name].fit) for name, _ in experts}
-        return params, dict(routed["splitter"].split) if hasattr(model.cv, "split") else {}
+        return params, dict(routed["splitter"].split) if hasattr(model.cv, "split") else by_groups
     params = {name: weight_params(expert, None if given is None else weight) for name, expert in experts}
-    return params, {} if groups is None else {"groups": groups}
+    return params, by_groups
 
 
 def make_splits(cv: Any, X: Any, y: NDArray[Any], params: dict[str, Any], seed: int) -> list[Split]:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_method_params
 
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.decisions import fit_sigmoid, SigmoidClassifier
+from gatewise.experts.protocol import RowError
 from gatewise.experts.uncalibrated import codes_of, fit_confusion, UncalibratedExpert
 
 FOLDS = 5  # of the cross-fitted sigmoid and of the confusion matrix
@@ -185,16 +186,13 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
         if p.ndim != 2 or p.shape[1] != len(columns):
             raise ValueError(f"predict_proba must return a column for each of {len(columns)} classes, not {p.shape}")
         if not np.isfinite(p).all():
-            raise ValueError(
-                f"predict_proba must return finite numbers, but row {_first(~np.isfinite(p))} has others"
-            )
+            row = _first(~np.isfinite(p))
+            raise RowError("predict_proba must return finite numbers, but row {row} has others", row)
         total = p.sum(axis=1)
         if (p < NEGATIVE).any() or (np.abs(total - 1.0) > OFF).any():
             row = _first((p < NEGATIVE) | (np.abs(total - 1.0) > OFF)[:, None])
-            raise ValueError(
-                f"predict_proba must return probabilities with sum one, but row {row} is {p[row]} with sum "
-                f"{total[row]:g}"
-            )
+            found = f"{p[row]} with sum {total[row]:g}"
+            raise RowError(f"predict_proba must return probabilities with sum one, but row {{row}} is {found}", row)
         out = np.zeros((len(p), len(self.classes)))
         out[:, columns] = np.maximum(p, 0.0) / total[:, None]
         return out

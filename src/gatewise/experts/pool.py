@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_method_params, has_fit_parameter
 
 from gatewise.arrays import as_floats, Floats, Indices
 from gatewise.backends import sent_once
-from gatewise.experts.protocol import can_predict, Expert
+from gatewise.experts.protocol import can_predict, Expert, RowError
 from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
@@ -246,12 +246,8 @@ class Pool:
         for m, rows, weights in assignments:
             name, expert = self.experts[m]
             part = X if len(rows) == n else _safe_indexing(X, rows)
-            yield (
-                m,
-                rows,
-                weights,
-                expert_predictions(expert, part, self._label(name), self.outputs, missing=self.missing),
-            )
+            answer = expert_predictions(expert, part, self._label(name), self.outputs, rows, self.missing)
+            yield m, rows, weights, answer
 
     def _label(self, name: str) -> str:
         return f"the {self.kind} {name!r}"
@@ -289,7 +285,10 @@ def expert_predictions(
     """
     ask: Any = getattr(expert, "predict", expert)
     with Noting(f"raised by {label}"):
-        answer = ask(X)
+        try:
+            answer = ask(X)
+        except RowError as error:
+            raise RowError(error.words, error.row if places is None else int(places[error.row])) from None
     plain = type(answer) is np.ndarray and answer.dtype == np.float64
     try:
         predictions: Floats = answer if plain else as_floats(answer, "its answer")

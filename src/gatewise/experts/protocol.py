@@ -19,6 +19,22 @@ class Predictor(Protocol):
 Expert = Predictor | Callable[[Any], ArrayLike]
 
 
+class RowError(ValueError):
+    """An error about one row of those that an expert was asked for; its words have ``{row}`` for the number.
+
+    >>> str(RowError("row {row} is bad", 3))
+    'row 3 is bad'
+    """
+
+    def __init__(self, words: str, row: int) -> None:
+        super().__init__(words, row)  # both, so that a process can send it
+        self.words = words
+        self.row = row
+
+    def __str__(self) -> str:
+        return self.words.replace("{row}", str(self.row))
+
+
 def can_predict(expert: Expert) -> bool:
     """Whether an expert can predict now: a function always can, a scikit-learn estimator once it is fitted.
 

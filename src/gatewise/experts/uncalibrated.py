@@ -84,7 +84,7 @@ def codes_of(classes: NDArray[Any], labels: Any) -> Indices:
     found = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     strange = np.flatnonzero(classes[found] != labels)
     if len(strange):
-        raise ValueError(f"predict gave the label {labels[strange[0]]!r}, which is not among the classes")
+        raise ValueError(f"predict gave the label {labels[strange].tolist()[0]!r}, which is not among the classes")
     return np.asarray(found)
 
 

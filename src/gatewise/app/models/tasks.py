@@ -6,16 +6,18 @@ import numpy as np
 
 from gatewise.app.models.cell_values import strange_numbers, word_numbers
 from gatewise.app.models.tables import check_columns
+from gatewise.arrays import Floats
 
 Task = Literal["regression", "classification"]
 TASKS: tuple[Task, ...] = ("regression", "classification")
 FEW = 5  # different whole numbers, at most: such a target is taken for classes
+SEVERAL = 10  # at most, each in many rows: such a target is taken for a number, and a note says so
 SLIPS = 0.1  # of the values: if fewer are no numbers, the target is a number with slips
-MANY_ROWS = 20  # for each of them, on average
+MANY_ROWS = 20  # for each of the different numbers: on average for few of them, and at least for several
 
 
 def find_task(frame: Any, target: str) -> tuple[Task, str]:
-    """What a target asks for, and a note where that was guessed, as it has few different whole numbers.
+    """What a target asks for, and a note where that was guessed, as it has few or several different whole numbers.
 
     Text, and true and false, are classes; numbers are responses, unless they are few different whole ones in many
     rows. Infinity is no class: a target with it is left to the checks of numbers.
@@ -38,15 +40,21 @@ def find_task(frame: Any, target: str) -> tuple[Task, str]:
         values = found.values.dropna()
     if values.dtype.kind not in "iuf":
         return "regression", ""
-    numbers = values.to_numpy(dtype=np.float64)
-    different = np.unique(numbers)
-    if len(different) > FEW or not np.isfinite(different).all() or (different % 1 != 0).any():
+    return _task_of_numbers(values.to_numpy(dtype=np.float64), target)
+
+
+def _task_of_numbers(numbers: Floats, target: str) -> tuple[Task, str]:
+    """What a target of numbers (n,) asks for, and a note where that was guessed."""
+    different, counts = np.unique(numbers, return_counts=True)
+    if len(different) > SEVERAL or not np.isfinite(different).all() or (different % 1 != 0).any():
         return "regression", ""
-    few = f"target {target!r} has {len(different)} different whole numbers"
+    found = f"target {target!r} has {len(different)} different whole numbers"
+    number = "is taken for a number; --task classification takes it for classes"
+    if len(different) > FEW:
+        return "regression", f"{found} and {number}" if counts.min() >= MANY_ROWS else ""
     if len(numbers) < MANY_ROWS * len(different):
-        rows = f"in {len(numbers)} rows, fewer than {MANY_ROWS} for each"
-        return "regression", f"{few} {rows}, and is taken for a number; --task classification takes it for classes"
-    return "classification", f"{few} and is taken for classes; --task regression takes it for a number"
+        return "regression", f"{found} in {len(numbers)} rows, fewer than {MANY_ROWS} for each, and {number}"
+    return "classification", f"{found} and is taken for classes; --task regression takes it for a number"
 
 
 def checked_task(task: str) -> Task:

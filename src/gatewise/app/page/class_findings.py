@@ -1,7 +1,7 @@
 """The findings about a fitted classifier: every number that its page shows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,11 @@ from gatewise.app.page.importance import (
 )
 from gatewise.app.page.scored_classes import score_classes, ScoredClasses
 from gatewise.geometry import Interval, mean_interval
+from gatewise.geometry.two_sample import positive_p_value
 from gatewise.router.class_scores import reliability, ReliabilityBin
 from gatewise.router.facts import plain_values
-from gatewise.router.verdict import RegionTable, Verdict
+from gatewise.router.verdict import ALPHA, RegionTable, Verdict
+from gatewise.stats import adjusted_p_values
 
 MOST_DIAGRAMS = 6  # classes that have a reliability diagram of their own: the most frequent
 LEAST_IN_CLASS = 20  # rows of a class that has one
@@ -31,7 +33,11 @@ TOP = "the most probable class"
 
 @dataclass(frozen=True)
 class ClassRegion:
-    """The rows of one class: the expert of least mean log loss there, and by how much the next one's is larger."""
+    """The rows of one class: the expert of least mean log loss there, and by how much the next one's is larger.
+
+    ``p_value`` is that of Student's two-sided test of no difference to the next one, as either may come out best,
+    adjusted for the number of classes (`adjusted_p_values`).
+    """
 
     label: str
     count: int
@@ -39,13 +45,14 @@ class ClassRegion:
     loss: Interval
     runner_up: str
     advantage: Interval
+    p_value: float
     model_loss: Interval
     recall: float
 
     @property
     def shown(self) -> bool:
-        """Whether the expert is better than the next one beyond what chance gives."""
-        return self.advantage.low > 0.0
+        """Whether the expert is better than the next one beyond what chance gives among all classes."""
+        return self.p_value <= ALPHA
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +108,9 @@ def find_classes(saved: SavedModel, frame: Any) -> ClassFindings:
         rows=rows,
         verdict=model.verdict_,
         facts=saved.facts,
-        scores=compare_classes(rows.y, rows.probabilities, rows.stack, rows.experts, rows.names),
+        scores=compare_classes(
+            rows.y, rows.probabilities, rows.stack, rows.experts, rows.names, model.verdict_.widened
+        ),
         best_single=best_single(model),
         regions=model.region_table(),
         error_regions=model.region_table("errors"),
@@ -140,6 +149,7 @@ def class_regions(rows: ScoredClasses) -> tuple[ClassRegion, ...]:
             continue
         order = np.argsort(losses[here].mean(axis=0), kind="stable")
         best, second = int(order[0]), int(order[min(1, len(order) - 1)])
+        ahead = losses[here, second] - losses[here, best]
         found.append(
             ClassRegion(
                 label=label,
@@ -147,9 +157,11 @@ def class_regions(rows: ScoredClasses) -> tuple[ClassRegion, ...]:
                 expert=rows.names[best],
                 loss=mean_interval(losses[here, best]),
                 runner_up=rows.names[second],
-                advantage=mean_interval(losses[here, second] - losses[here, best]),
+                advantage=mean_interval(ahead),
+                p_value=min(1.0, 2.0 * positive_p_value(ahead)) if len(here) > 1 else 1.0,
                 model_loss=mean_interval(ours[here]),
                 recall=float(right[here].mean()),
             )
         )
-    return tuple(found)
+    adjusted = adjusted_p_values([row.p_value for row in found])
+    return tuple(replace(row, p_value=float(p)) for row, p in zip(found, adjusted, strict=True))

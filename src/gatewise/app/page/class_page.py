@@ -95,7 +95,8 @@ def _pays(findings: ClassFindings) -> Html:
     note = (
         "Log loss: the mean of minus the log of the probability that the class of a row had. Brier: the mean squared "
         "distance of the probabilities from what happened. AUC of more than two classes: the mean over classes "
-        "against the rest. Calibration error: expected, of the most probable class, 15 bins of equal mass."
+        "against the rest. Calibration error: expected, of the most probable class, 15 bins of equal mass. Intervals "
+        "are as wide as that of the verdict, as rows share their fits."
     )
     scores = table(heads, rows, bold=[one.scores.log_loss == best for one in findings.scores], note=note)
     return join(element("p", words, class_="answer"), element("p", test), scores)
@@ -191,7 +192,10 @@ def _by_class(findings: ClassFindings) -> Html:
         for row in findings.by_class
     ]
     heads = ["class", "rows", "found", "log loss", "best expert", "its log loss", "the next one loses", "shown"]
-    note = "On the rows of each class; found: how many of them get this label. 95 % intervals."
+    note = (
+        "On the rows of each class; found: how many of them get this label. 95 % intervals. Shown: the next one is "
+        "worse by a test at 5 %, adjusted for the number of classes."
+    )
     return join(element("p", words, class_="answer"), table(heads, rows, words={4, 6, 7}, note=note))
 
 
