@@ -815,3 +815,11 @@ def test_a_diverging_shared_expert_is_refused(halves, cv):
     model = gw.MoERegressor(experts, shared=[("sgd", diverging)], cv=cv, settings=UNTESTED, random_state=0)
     with pytest.raises(ValueError, match=r"forecasts of 'sgd' are .* leave it out"):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_a_few_rows_are_fitted_without_a_test_of_gates(n):
+    rng = np.random.default_rng(0)
+    model = gw.MoERegressor([("line", Ridge()), ("near", KNeighborsRegressor(1))], random_state=0)
+    verdict = model.fit(rng.normal(size=(n, 2)), rng.normal(size=n)).verdict_
+    assert verdict.p_value == 1.0 or n == 4

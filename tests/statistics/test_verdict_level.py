@@ -2,6 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold
+from sklearn.neighbors import KNeighborsRegressor
 
 import gatewise as gw
 from benchmarks.verdict import fitted, GAP
@@ -68,3 +72,16 @@ def test_the_level_holds_where_few_rows_choose_the_list(monkeypatch):
         )
         found += model.fit(X[:, :6], y).verdict_.gates
     assert found <= most(TRIAL_RUNS, 0.05)
+
+
+def test_the_level_holds_where_rows_depend_on_one_another_within_groups():
+    found = []
+    for seed in range(30):
+        rng, group = np.random.default_rng([seed, 7]), np.repeat(np.arange(20), 20)
+        X = rng.normal(size=(20, 3))[group] + 0.05 * rng.normal(size=(400, 3))
+        y = rng.normal(size=20)[group] + 0.3 * rng.normal(size=400)  # an effect of the group, whatever X is
+        experts = [("mean", DummyRegressor()), ("line", LinearRegression()), ("knn", KNeighborsRegressor(10))]
+        settings = gw.MoESettings(learners=())
+        model = gw.MoERegressor(experts, gates=["linear"], cv=GroupKFold(3), settings=settings, random_state=seed)
+        found.append(model.fit(X, y, groups=group).verdict_.gates)
+    assert sum(found) <= most(len(found), 0.05)

@@ -169,6 +169,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             ks=self._ks(len(experts)),
             settings=settings,
             seed=seed,
+            groups=groups,
         )
         self._unit_weight = unit_weight
         self._keep(task, use_as_they_are(task) if prefit else train(task), inputs)

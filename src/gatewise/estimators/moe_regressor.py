@@ -284,6 +284,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             ks=self._ks(len(experts)),
             settings=settings,
             seed=seed,
+            groups=groups,
         )
         trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
         self._keep(task, trained, inputs, unit_weight)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import _safe_indexing
 
-from gatewise.arrays import Booleans, FieldsOnly, Floats, Indices
+from gatewise.arrays import Booleans, FieldsOnly, Floats, Indices, TINY
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import Loss
 from gatewise.router.candidates import Candidate, log_prior
@@ -334,22 +334,27 @@ def _with_active(candidates: Sequence[Candidate], k: int | None) -> Booleans:
 def _verdict(
     fit: RouterFit, shares: Floats, nearest: int, names: Sequence[str], sample_weight: Floats, signal: Floats
 ) -> Verdict:
-    """The verdict from the mean held-out error of every row, as a row may have been held out more than once."""
-    rows, entry = np.unique(fit.rows, return_inverse=True)
-    count = np.bincount(entry)
+    """The verdict from the mean held-out error of every row, as a row may have been held out more than once.
 
-    def by_row(values: Floats) -> Floats:
-        return np.asarray(np.bincount(entry, values) / count)
+    Rows of a group, which may depend on one another, count as one with their mean.
+    """
+    units = np.arange(len(sample_weight)) if fit.units is None else fit.units
+    _, entry = np.unique(units[fit.rows], return_inverse=True)
+    heavy = sample_weight[fit.rows] / np.bincount(fit.rows)[fit.rows]
+    total: Floats = np.bincount(entry, heavy).astype(np.float64)
+
+    def by_unit(values: Floats) -> Floats:
+        return np.asarray(np.bincount(entry, heavy * values) / np.maximum(total, TINY))
 
     error = fit.loss.error
     singles, aggregate, stack = error(fit.F), error(fit.forecasts), error(fit.stack)
     best = int(np.average(singles, axis=0, weights=sample_weight[fit.rows]).argmin())
     losses = HeldOutLosses(
-        aggregate=by_row(aggregate),
-        stack=by_row(stack),
-        single=by_row(singles[:, best]),
-        signal=signal * sample_weight[:, None],
-        sample_weight=sample_weight[rows],
+        aggregate=by_unit(aggregate),
+        stack=by_unit(stack),
+        single=by_unit(singles[:, best]),
+        signal=np.stack([np.bincount(units, column) for column in (signal * sample_weight[:, None]).T], axis=1),
+        sample_weight=total,
         across_folds=fit.across_folds,
     )
     return reach_verdict(fit.final.candidates, shares, nearest, names[best], losses)

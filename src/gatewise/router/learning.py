@@ -88,7 +88,8 @@ class RouterFit:
     responses are classes, the out-of-fold probabilities of all classes are those of the aggregate, ``probabilities``
     (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C), and ``calibration`` (S,) has
     the calibration errors of the candidates as far as they are known; else all are empty. ``across_folds`` says that
-    the experts' forecasts depend on the responses of rows in other folds.
+    the experts' forecasts depend on the responses of rows in other folds. ``units`` has the number of every row's
+    group, where rows may depend on one another.
     """
 
     final: FittedList
@@ -108,6 +109,7 @@ class RouterFit:
     experts: Floats = field(default_factory=lambda: np.empty(0))
     calibration: Floats = field(default_factory=lambda: np.empty(0))
     across_folds: bool = False
+    units: Indices | None = None
 
 
 def gating_signal(loss: Loss, gated: Floats, plain: Floats, turned: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from math import isqrt
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 
 MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
+TEST_FOLDS, LEAST_FOLDS = 6, 4  # of the test, where the splits cannot serve; without so many there is no test
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 # The power of the likelihood: where experts are fitted on folds, to numbers or to classes; and where they are given.
 FITTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.3, 0.5
@@ -44,7 +46,8 @@ class TrainingTask:
     """All that training needs: the rows, the two pools, the splits and the gates to consider.
 
     Where responses are classes, ``y`` has their numbers, and the routed experts give probabilities. ``ks`` are the
-    numbers of active experts to try, None for all; a gate that has a k of its own keeps it.
+    numbers of active experts to try, None for all; a gate that has a k of its own keeps it. Rows of one of the
+    ``groups`` (n,), if there are some, may depend on one another.
     """
 
     X: Any
@@ -58,6 +61,12 @@ class TrainingTask:
     ks: Sequence[int | None]
     settings: MoESettings
     seed: int
+    groups: Any = None
+
+    @cached_property
+    def units(self) -> Indices | None:
+        """The number of every row's group, (n,), if there are groups."""
+        return None if self.groups is None else np.unique(np.asarray(self.groups), return_inverse=True)[1].ravel()
 
     def seen(self, rows: Indices) -> Inputs:
         """What gates see of some rows."""
@@ -104,7 +113,7 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
         y, weight = target[held_out.rows], task.sample_weight[held_out.rows]
         distinct = (screened_classes if classes else screened)(held_out.F, y, weight, distinct)
     sample, view = _prepare(task, held_out, target, everything, distinct)
-    fit = _learned(task, sample, distinct)
+    fit = replace(_learned(task, sample, distinct), units=task.units)
     if len(distinct) < M and classes:
         whole = _with_floors(task, held_out, target, everything)[0].part(fit.entries)
         fit = replace(fit, F=whole.observed, experts=whole.probabilities, weights=view.spread_out(fit.weights))
@@ -285,7 +294,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     The out-of-fold forecasts of a row come from experts that were fitted to the responses of rows in other folds, and
     the forecasts in those folds depend on the response of the row: gates that are learned across folds make use of
     it. So the folds are divided into two halves; experts, gates and shares are learned on one half alone and judged
-    on the other. Rows in time need no halves, as every forecast depends on the past only. Zeros if no test is asked.
+    on the other. Rows in time need no halves, as every forecast depends on the past only. Zeros if no test is asked,
+    or if there are too few rows or groups for it.
     """
     n, fit = len(task.y), trained.fit
     distinct = trained.view.distinct
@@ -295,6 +305,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
         return _by_row(fit.rows, fit.signal, n)
     target = task.y - trained.always
     folds = _test_folds(task)
+    if len(folds) < LEAST_FOLDS:
+        return np.zeros((n, 3))
     half = len(folds) // 2
     pairs = ((folds[:half], folds[half:]), (folds[half:], folds[:half]))
     rows = [(np.concatenate(own), np.concatenate(other)) for own, other in pairs]
@@ -322,13 +334,19 @@ def _in_parts(n: int, seed: int) -> HeldOut:
 
 
 def _test_folds(task: TrainingTask) -> list[Indices]:
-    """At least four sets of rows that no split divides, MOST_TESTED rows in all at most."""
+    """Sets of rows that no split divides, and no group: LEAST_FOLDS or more, if rows and groups are so many.
+
+    They have MOST_TESTED rows in all at most.
+    """
     rng = np.random.default_rng([task.seed, 2])
     rows = np.concatenate([test for _, test in task.splits])
-    if len(task.splits) >= 4 and len(np.unique(rows)) == len(rows):
+    if len(task.splits) >= LEAST_FOLDS and len(np.unique(rows)) == len(rows):
         folds = [test for _, test in task.splits]
+    elif task.units is not None:
+        parts = np.array_split(rng.permutation(task.units.max() + 1), TEST_FOLDS)
+        folds = [np.flatnonzero(np.isin(task.units, part)) for part in parts]
     else:
-        folds = np.array_split(rng.permutation(len(task.y)), 6)
+        folds = np.array_split(rng.permutation(len(task.y)), TEST_FOLDS)
     total = sum(len(fold) for fold in folds)
     if total > MOST_TESTED:
         folds = [rng.permutation(fold)[: max(1, MOST_TESTED * len(fold) // total)] for fold in folds]
