@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gatewise.router.candidates import log_prior
 from gatewise.router.learning import MOST_LEARNED
 
 
@@ -19,6 +20,7 @@ def summary_text(model: Any) -> str:
     return "\n".join(
         [
             str(model.verdict_),
+            *verdict_notes(model),
             *([f"so far the fit; {added:,} rows were added to it, with which the weights are:"] if added else []),
             f"weight of each kind: {kinds}",
             "leading candidates:",
@@ -30,6 +32,19 @@ def summary_text(model: Any) -> str:
             str(model.region_table()),
         ]
     )
+
+
+def verdict_notes(model: Any) -> list[str]:
+    """Sentences to read beside the verdict: what its gain is a gain of, and whose predictions ``predict`` gives."""
+    notes = []
+    if model.verdict_.headline == "a gate is used":
+        notes.append(
+            f"the gain is that of the whole prediction over {model.verdict_.baseline}; what is not shown is that "
+            "gates add to all answers whose weights are the same for every row, which is what the test asks"
+        )
+    if model.settings is not None and model.settings.readout == "single":
+        notes.append(f"predictions are those of: {model.selected_}; the gain is the aggregate's")
+    return notes
 
 
 def rows_added(model: Any) -> int:
@@ -56,11 +71,15 @@ def _scores_text(scores: Mapping[str, Any]) -> str:
 
 
 def plain_facts(model: Any) -> dict[str, Any]:
-    """The verdict, the candidates, the regions and the held-out errors, ready for JSON."""
+    """The verdict, the candidates, the regions and the held-out errors, ready for JSON.
+
+    The price of a candidate is log(1 / prior).
+    """
     regions = model.region_table()
     classes = hasattr(model, "classes_")
     told = ("log_loss", "calibration_error") if classes else ("rmse",)
     errors = [model.log_loss_, model.calibration_error_] if classes else [model.sigma_]
+    prices = -log_prior(model.candidates_)
     facts: dict[str, Any] = plain_values(
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
@@ -70,8 +89,8 @@ def plain_facts(model: Any) -> dict[str, Any]:
             "rows_added": rows_added(model),
             "weights": kind_weights(model),
             "candidates": [
-                {"candidate": str(c), "weight": w, **dict(zip(told, numbers, strict=True))}
-                for c, w, *numbers in zip(model.candidates_, model.weights_, *errors, strict=True)
+                {"candidate": str(c), "weight": w, "price": price, **dict(zip(told, numbers, strict=True))}
+                for c, w, price, *numbers in zip(model.candidates_, model.weights_, prices, *errors, strict=True)
             ],
             "regions": [
                 {
