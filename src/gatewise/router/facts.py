@@ -8,6 +8,7 @@ import numpy as np
 
 from gatewise.router.candidates import log_prior
 from gatewise.router.learning import MOST_LEARNED
+from gatewise.router.rows_used import rows_of_members, rows_of_trial
 
 
 def summary_text(model: Any) -> str:
@@ -27,6 +28,7 @@ def summary_text(model: Any) -> str:
             *leading,
             *([f"experts that no candidate uses: {', '.join(model.left_out_)}"] if model.left_out_ else []),
             *([f"the list learned from {model.rows_learned_:,} rows, a random choice"] if chosen else []),
+            *_rows_text(model),
             *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
             str(model.region_table()),
@@ -45,6 +47,26 @@ def verdict_notes(model: Any) -> list[str]:
     if model.settings is not None and model.settings.readout == "single":
         notes.append(f"predictions are those of: {model.selected_}; the gain is the aggregate's")
     return notes
+
+
+def _rows_used(model: Any) -> tuple[dict[str, int], int | None]:
+    """The rows of members that were fitted to fewer than all, and those that the list was tried on, if it was."""
+    n = len(model.out_of_fold_.rows)
+    return rows_of_members(model._router.fitted, n), rows_of_trial(len(model._router.view.distinct), n)
+
+
+def _rows_text(model: Any) -> list[str]:
+    """What `_rows_used` finds, in words."""
+    fewer, tried = _rows_used(model)
+    told = []
+    if fewer:
+        listed = ", ".join(f"{name} {rows:,}" for name, rows in fewer.items())
+        told.append(f"fitted to fewer rows, so that time grows slower than rows: {listed}")
+    if tried is not None:
+        told.append(
+            f"a trial on {tried:,} rows left members out that were far behind; {len(model.candidates_)} stayed"
+        )
+    return told
 
 
 def rows_added(model: Any) -> int:
@@ -73,19 +95,23 @@ def _scores_text(scores: Mapping[str, Any]) -> str:
 def plain_facts(model: Any) -> dict[str, Any]:
     """The verdict, the candidates, the regions and the held-out errors, ready for JSON.
 
-    The price of a candidate is log(1 / prior).
+    The price of a candidate is log(1 / prior). ``rows_of_members`` are the rows of members that were fitted to fewer
+    than the list learned from, ``rows_tried`` those that the list was tried on to leave members out.
     """
     regions = model.region_table()
     classes = hasattr(model, "classes_")
     told = ("log_loss", "calibration_error") if classes else ("rmse",)
     errors = [model.log_loss_, model.calibration_error_] if classes else [model.sigma_]
     prices = -log_prior(model.candidates_)
+    fewer, tried = _rows_used(model)
     facts: dict[str, Any] = plain_values(
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
             "experts": model.get_feature_names_out().tolist(),
             "left_out": model.left_out_,
             "rows_learned": model.rows_learned_,
+            "rows_of_members": fewer,
+            "rows_tried": tried,
             "rows_added": rows_added(model),
             "weights": kind_weights(model),
             "candidates": [
