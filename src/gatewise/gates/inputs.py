@@ -17,7 +17,7 @@ LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
 MOST_TREE_COLUMNS = 200  # trees split the columns themselves up to this number, and principal components beyond
 MISSING = "(missing)"
-MOST_EXACT = 500  # rows or columns up to which principal axes come from a matrix of their products
+MOST_EXACT = 500  # columns, or half as many as rows, up to which principal axes come from a matrix of products
 MORE_AXES, PASSES = 10, 8  # beyond that: axes that are sought beside those asked for, and passes over the rows
 SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
@@ -261,7 +261,7 @@ def _principal(blocks: Callable[[], Iterator[Floats]], n: int, n_components: int
     rows = blocks()
     first = next(rows)
     p = first.shape[1]
-    if min(n, p) > MOST_EXACT:
+    if p > MOST_EXACT and n > 2 * MOST_EXACT:
         variances, axes = _subspace(blocks, n, p, n_components + MORE_AXES)
     elif p > n:  # the same axes from the smaller matrix of products of rows
         Z = np.concatenate([first, *rows])
