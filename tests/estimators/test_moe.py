@@ -254,9 +254,10 @@ class TestReadouts:
             assert slow.selected_ == model.selected_
 
     def test_whose_predictions_they_are_is_told(self):
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(2)
         y = rng.normal(size=400)
-        X = np.column_stack([rng.normal(size=400), y + 0.25 * rng.normal(size=400), y + 2.0 * rng.normal(size=400)])
+        good, bad = y + 0.25 * rng.normal(size=400), y + 2.0 * rng.normal(size=400)
+        X = np.column_stack([rng.normal(size=400), good, bad])
         experts = [("a", ColumnExpert(1)), ("b", ColumnExpert(2))]
         settings = replace(UNTESTED, readout="single")
         model = gw.MoERegressor(experts, k=1, cv="prefit", random_state=0, settings=settings).fit(X, y)
