@@ -17,7 +17,7 @@ LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
 MOST_TREE_COLUMNS = 200  # trees split the columns themselves up to this number, and principal components beyond
 MISSING = "(missing)"
-MOST_EXACT = 500  # columns, or half as many as rows, up to which principal axes come from a matrix of products
+MOST_EXACT = 500  # columns, and twice as many rows: where both are more, no matrix of their products is made
 MORE_AXES, PASSES = 10, 8  # beyond that: axes that are sought beside those asked for, and passes over the rows
 SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
