@@ -59,6 +59,12 @@ def test_the_page_says_where_an_expert_leads_and_whether_it_wins(text):
     assert any(row.wins in words for row in saved_model().model.region_table() if row.share)
 
 
+def test_the_page_says_what_is_left_out_and_what_candidates_cost(text):
+    words = " ".join(Parser(text).words)
+    assert "the correction, and shared parts (forest, boosted trees, products)" in words
+    assert "the price is log(1 / prior weight)" in words
+
+
 def test_a_leader_that_loses_is_named():
     rng = np.random.default_rng(0)
     losses = np.array([1.0, 0.0]) + rng.chisquare(1, size=(200, 2))

@@ -232,6 +232,42 @@ class TestReadouts:
         distance = ((forecasts - (forecasts @ local.weights_)[:, None]) ** 2).mean(axis=0)
         assert local.selected_ is local.candidates_[distance.argmin()]
 
+    def test_the_single_candidate_forgets_too(self):
+        rng = np.random.default_rng(0)
+        y = rng.normal(size=700)
+        good, bad = y + 0.25 * rng.normal(size=700), y + 2.0 * rng.normal(size=700)
+        X = np.column_stack([rng.normal(size=700), good, bad])
+        X[300:, [1, 2]] = X[300:, [2, 1]]
+        experts = [("a", ColumnExpert(1)), ("b", ColumnExpert(2))]
+        settings = replace(UNTESTED, readout="single")
+        for k in ("auto", 1):
+            model = gw.MoERegressor(experts, k=k, cv="prefit", random_state=0, settings=settings).fit(
+                X[:300], y[:300]
+            )
+            slow = pickle.loads(pickle.dumps(model))
+            model.partial_fit(X[300:600], y[300:600])
+            for i in range(300, 600):
+                slow.partial_fit(X[i : i + 1], y[i : i + 1])
+            single, both = (np.mean((model.predict(X[600:], readout=r) - y[600:]) ** 2) for r in (None, "aggregate"))
+            assert single < 1.2 * both
+            assert k == "auto" or model.selected_ == model.candidates_[1]
+            assert slow.selected_ == model.selected_
+
+    def test_whose_predictions_they_are_is_told(self):
+        rng = np.random.default_rng(2)
+        y = rng.normal(size=400)
+        good, bad = y + 0.25 * rng.normal(size=400), y + 2.0 * rng.normal(size=400)
+        X = np.column_stack([rng.normal(size=400), good, bad])
+        experts = [("a", ColumnExpert(1)), ("b", ColumnExpert(2))]
+        settings = replace(UNTESTED, readout="single")
+        model = gw.MoERegressor(experts, k=1, cv="prefit", random_state=0, settings=settings).fit(X, y)
+        assert model.verdict_.headline == "no gate"
+        assert str(model.selected_) == "a"
+        assert np.ptp(model.gate_weights(X), axis=0).max() == 0.0
+        assert "predictions are those of: a; the gain is the aggregate's" in model.summary()
+        model.settings = UNTESTED
+        assert "predictions are those of" not in model.summary()
+
     def test_small_members_are_left_out_everywhere(self, local, halves):
         X = halves[0]
         raw, used = local._router.mixing.shares, local.weights_
@@ -805,6 +841,32 @@ def test_gates_that_lose_are_left_out_and_hardly_missed():
     assert np.ptp(model.gate_weights(rows), axis=0).max() == 0.0
     moved = model.candidate_forecasts(rows) @ raw - model.predict(rows)
     assert np.abs(moved).max() < 0.005 * np.std(y)
+
+
+@pytest.mark.parametrize(("seed", "rate"), [(1, 0.45), (2, 3.28), (3, 0.3)])
+def test_gates_of_little_share_that_are_missed_are_kept(seed, rate):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(200, 3))
+    F = x[:, [0]] + 0.7 * rng.normal(size=(200, 3))
+    rows, y = np.column_stack([x, F]), F @ [0.5, 0.3, 0.2] + rng.normal(size=200)
+    settings = gw.MoESettings(test=False, spreads=(10.0,), rate=rate, learners=())
+    experts = [(f"f{m}", ColumnExpert(3 + m)) for m in range(3)]
+    model = gw.MoERegressor(experts, gates=["quadratic"], k=None, cv="prefit", random_state=0, settings=settings)
+    model.fit(rows, y)
+    gates = np.array([c.kind == "gate" for c in model.candidates_])
+    raw = model._router.mixing.shares
+    assert 0.0 < raw[gates].sum() < 0.01
+    without = np.where(gates, 0.0, raw) / raw[~gates].sum()
+    forecasts = model.candidate_forecasts(rows)
+    assert np.abs(forecasts @ (raw - without)).max() > 0.005 * np.std(y)
+    assert model.verdict_.headline == "a gate is used"
+    assert np.abs(forecasts @ raw - model.predict(rows)).max() < 0.005 * np.std(y)
+    assert "what is not shown is that gates add" in model.summary()
+    facts = model.report()["candidates"]
+    assert sum(np.exp(-one["price"]) for one in facts) == pytest.approx(1.0)
+    assert next(one["price"] for one in facts if " gate" in one["candidate"]) == pytest.approx(
+        np.log((0.25 + 0.15) / 0.15 * gates.sum())
+    )
 
 
 @pytest.mark.parametrize("cv", [None, "prefit"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, SGDRegressor
+from sklearn.tree import ExtraTreeRegressor
 
 import gatewise as gw
 from gatewise.aggregation import Blocks, L2Projection, Particles
@@ -266,6 +267,20 @@ def test_unfitted_experts_are_fitted_on_the_burn_in():
     _, _, online = by_hand(router, GATE, all_thetas(NET), Gaussian(), F, np.zeros(150))
     np.testing.assert_allclose(router.online_predictions_, online, rtol=1e-9)
     assert not hasattr(experts[0], "coef_")
+
+
+def test_experts_without_a_seed_get_one():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=150)
+    experts, shared = [ExtraTreeRegressor(), LinearRegression()], [ExtraTreeRegressor(max_depth=2)]
+    routers = [
+        gw.RouterAggregator(experts, gw.LinearGate(2), Particles(20), shared, random_state=seed).fit(X, y)
+        for seed in (0, 0, 1)
+    ]
+    first, second, other = (router.predict(X) for router in routers)
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other)
 
 
 @pytest.mark.parametrize("net", [NET, Particles(200, radius=3.0)], ids=["net", "particles"])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gatewise.gates import inputs
 from gatewise.gates.inputs import _read, as_numbers, GateInputs, plain_numbers, read_columns, table_columns
 
 FRAME = {
@@ -126,3 +127,19 @@ def test_text_where_numbers_were_is_named():
 def test_no_column_that_says_anything_is_no_error():
     inputs = GateInputs.fit(np.ones((10, 2)), 5, 0.25).transform(np.ones((4, 2)))
     assert inputs.Z.shape == (4, 0)
+
+
+@pytest.mark.parametrize("shape", [(1100, 600), (1100, 1200)])
+def test_many_columns_are_reduced_without_a_matrix_of_their_products(shape, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(shape[0], 4)) @ rng.normal(size=(4, shape[1])) + 0.5 * rng.normal(size=shape)
+    monkeypatch.setattr(inputs, "MOST_EXACT", 10_000)
+    exact = GateInputs.fit(X, 4, 0.25).transform(X[:50]).Z
+    monkeypatch.undo()
+    eigh, sizes = np.linalg.eigh, []
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: (sizes.append(len(matrix)), eigh(matrix))[1])
+    monkeypatch.setattr(inputs, "BLOCK_NUMBERS", 100_000)  # several blocks
+    first, second = (GateInputs.fit(X, 4, 0.25).transform(X[:50]).Z for _ in range(2))
+    assert max(sizes) < 20
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, exact, atol=1e-6)

@@ -95,5 +95,6 @@ def test_the_estimator_hands_its_device_on():
     b = gw.MoERegressor(experts, device="cpu", **options).fit(X, y)
     assert np.abs(a.predict(X) - b.predict(X)).max() <= 1e-4
     assert DEVICE.get() is None
-    with pytest.raises(ValueError, match="device must be None"):
-        gw.MoERegressor(experts, device="abacus", **options).fit(X, y)
+    for unknown in ("abacus", "mps"):
+        with pytest.raises(ValueError, match=f"device must be None, 'cpu', 'cuda' or 'cuda:0', not '{unknown}'"):
+            gw.MoERegressor(experts, device=unknown, **options).fit(X, y)

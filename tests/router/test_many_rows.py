@@ -9,7 +9,7 @@ import pytest
 import gatewise as gw
 from gatewise.experts import ColumnExpert
 from gatewise.kernels import trees
-from gatewise.router import learning, members, training
+from gatewise.router import learning, members, rows_used, training
 from gatewise.router.candidates import Candidate, CONVEX, promising
 from gatewise.solvers.softmax_path import RowSample
 
@@ -102,6 +102,37 @@ def test_the_choice_is_told(rows, monkeypatch):
     for module in (training, gw.router.facts):
         monkeypatch.setattr(module, "MOST_LEARNED", 500)
     assert "the list learned from 1,000 rows" in fitted(X, y, cv=3).summary()
+
+
+def test_rows_of_members_and_of_the_trial_are_told(rows, monkeypatch):
+    X, y, _ = rows
+    whole = fitted(X, y, cv="prefit")
+    assert whole.report()["rows_of_members"] == {}
+    assert whole.report()["rows_tried"] is None
+    assert "fewer rows" not in whole.summary()
+    for module in (members, rows_used):
+        monkeypatch.setattr(module, "MOST_GATE_ROWS", 500)
+    for module in (training, rows_used):
+        monkeypatch.setattr(module, "MOST_TRIED", 600)
+    for module in (trees, rows_used):
+        monkeypatch.setattr(module, "MOST_FOREST_ROWS", 300)
+    counts = []
+    monkeypatch.setattr(
+        members,
+        "_thinned",
+        lambda *some, thinned=members._thinned: (
+            found := thinned(*some),
+            counts.append(np.count_nonzero(found.sample_weight)),
+        )[0],
+    )
+    model = fitted(X, y, cv="prefit", settings=replace(LIGHT, learners=("forest",)))
+    told = model.report()
+    assert told["rows_of_members"].keys() == {"linear gate", "forest"}
+    assert told["rows_of_members"]["forest"] == 300
+    assert abs(told["rows_of_members"]["linear gate"] - counts[-1]) <= 64  # whole blocks
+    assert told["rows_tried"] == isqrt(600**2 // 2)
+    assert "forest 300" in model.summary()
+    assert f"a trial on {told['rows_tried']} rows" in model.summary()
 
 
 def test_a_thinned_sample_has_weight_in_whole_blocks_only():

@@ -121,12 +121,14 @@ def show_fit(saved: Any, trial: Any, place: Path | Output) -> None:
     from gatewise.app.figures.class_summary import class_score_table  # noqa: PLC0415
     from gatewise.app.figures.fit_summary import score_table  # noqa: PLC0415
     from gatewise.app.models import model_file  # noqa: PLC0415
+    from gatewise.router.facts import verdict_notes  # noqa: PLC0415
 
     if trial is not None:
         table = class_score_table if hasattr(saved.model, "classes_") else score_table
         console.print(table(trial, saved.target))
         tell([trial.left_out] if trial.left_out else [])
-    say(str(saved.model.verdict_))
+    for line in (str(saved.model.verdict_), *verdict_notes(saved.model)):
+        say(line)
     say(f"model: {model_file.save_model(saved, place)}")
 
 

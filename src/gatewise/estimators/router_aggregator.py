@@ -17,7 +17,7 @@ from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
 from gatewise.arrays import as_rng, as_rows, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate, rows_that_count, validated
+from gatewise.estimators.validation import all_or_nothing, checked_gate, drawn_seed, rows_that_count, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -48,7 +48,7 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     blocks : Blocks or None
         Rows for each step, the noise scale, the experts' updates, the number of orders; ``None``: `Blocks()`.
     random_state : int, Generator or None
-        Fixes the orders, and with particles their moves.
+        Fixes the orders, with particles their moves, and the fits of experts that have no seed of their own.
     device : str or None
         Where the sums over a product net are taken: ``None`` for compiled code on the CPU; "cuda" for a GPU, in
         float32 (`gatewise[nn]`), where a net may have 1e10 candidates; "cpu" for PyTorch on the CPU.
@@ -125,6 +125,8 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         given = X if hasattr(X, "shape") else checked
         sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
+        if not pools.can_predict:
+            pools = pools.seeded(drawn_seed(self.random_state))
         blocks, noise = Blocks() if self.blocks is None else self.blocks, as_noise(self.noise)
         if not isinstance(blocks, Blocks):
             raise TypeError(f"blocks must be a Blocks or None, not {blocks!r}")

@@ -25,6 +25,10 @@ class GatedExperts:
             )
         return pools
 
+    def seeded(self, seed: int) -> Self:
+        """The same experts, with the seed in copies of those that are not fitted and have none of their own."""
+        return type(self)(self.experts.seeded(seed), self.shared.seeded(seed))
+
     @property
     def can_predict(self) -> bool:
         """Whether all experts can predict without being fitted first."""

@@ -183,6 +183,17 @@ class Pool:
             return list(self.experts)
         return [(name, with_seed(expert, self.seed)) for name, expert in self.experts]
 
+    def seeded(self, seed: int) -> Self:
+        """The pool with the seed in copies of those experts that are not fitted and have none of their own.
+
+        The copies are deep ones, as in `fit_unfitted`.
+        """
+        unfitted = self.unfitted()
+        copies = dict(zip((name for name, _ in unfitted), copy.deepcopy([one for _, one in unfitted]), strict=True))
+        seeds = {name: _open_seeds(model, seed) for name, model in copies.items()}
+        drawn = {name: copies[name].set_params(**own) for name, own in seeds.items() if own}
+        return self.with_models(drawn.get(name, expert) for name, expert in self.experts)
+
     def weighted(self, sample_weight: Floats | None, rows: Indices) -> Self:
         """The pool whose experts, where they take them, are fitted with the sample weights (n,) of these rows."""
         own = None if sample_weight is None else sample_weight[rows]

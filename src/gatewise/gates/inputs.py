@@ -1,7 +1,7 @@
 """From a table to the inputs of a gate: standardised coordinates of a row, and whether it lies within the data."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -17,6 +17,8 @@ LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
 MOST_TREE_COLUMNS = 200  # trees split the columns themselves up to this number, and principal components beyond
 MISSING = "(missing)"
+MOST_EXACT = 500  # columns, and twice as many rows: where both are more, no matrix of their products is made
+MORE_AXES, PASSES = 10, 8  # beyond that: axes that are sought beside those asked for, and passes over the rows
 SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
 
@@ -190,7 +192,7 @@ class GateInputs(FieldsOnly):
         scale = np.where(scale > 0.0, scale, 1.0)
         rotation = None
         if len(mean) > n_components:
-            rotation = _principal(((block - mean) / scale for block in encoded), n, n_components)
+            rotation = _principal(lambda: ((block - mean) / scale for block in encoded), n, n_components)
         return cls(columns, mean, scale, rotation, fade)
 
     @property
@@ -254,19 +256,38 @@ def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:
     return np.concatenate(parts, axis=1) if parts else np.zeros((n, 0))
 
 
-def _principal(blocks: Iterator[Floats], n: int, n_components: int) -> Floats:
+def _principal(blocks: Callable[[], Iterator[Floats]], n: int, n_components: int) -> Floats:
     """The leading principal axes of n rows in blocks (., p), each divided by its standard deviation, (p, r)."""
-    first = next(blocks)
-    if first.shape[1] > n:  # the same axes from the smaller matrix of products of rows
-        Z = np.concatenate([first, *blocks])
+    rows = blocks()
+    first = next(rows)
+    p = first.shape[1]
+    if p > MOST_EXACT and n > 2 * MOST_EXACT:
+        variances, axes = _subspace(blocks, n, p, n_components + MORE_AXES)
+    elif p > n:  # the same axes from the smaller matrix of products of rows
+        Z = np.concatenate([first, *rows])
         variances, mixtures = np.linalg.eigh(Z @ Z.T / n)
         axes = Z.T @ (mixtures / np.sqrt(n * np.maximum(variances, SMALLEST * variances.max())))
     else:
-        variances, axes = np.linalg.eigh(sum((Z.T @ Z for Z in blocks), first.T @ first) / n)
+        variances, axes = np.linalg.eigh(sum((Z.T @ Z for Z in rows), first.T @ first) / n)
     order = np.argsort(-variances)[:n_components]
     order = order[variances[order] > SMALLEST * variances.max()]
     axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)
     return np.asarray(axes / np.sqrt(variances[order]))
+
+
+def _subspace(blocks: Callable[[], Iterator[Floats]], n: int, p: int, r: int) -> tuple[Floats, Floats]:
+    """About the r largest principal variances, (r,), and their axes (p, r), of n rows in blocks (., p).
+
+    A random subspace is multiplied by the covariance matrix Z'Z / n in a few passes over the rows, without that
+    matrix itself: the time is n p r. The seed is always the same.
+    """
+    image = np.random.default_rng(0).normal(size=(p, r))
+    for _ in range(PASSES):
+        basis = np.linalg.qr(image)[0]
+        image = sum((Z.T @ (Z @ basis) for Z in blocks()), np.zeros((p, r))) / n
+    within = basis.T @ image
+    variances, mixtures = np.linalg.eigh(0.5 * (within + within.T))
+    return variances, np.asarray(basis @ mixtures)
 
 
 def plain_numbers(X: Any) -> NDArray[Any] | None:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gatewise.router.candidates import log_prior
 from gatewise.router.learning import MOST_LEARNED
+from gatewise.router.rows_used import rows_of_members, rows_of_trial
 
 
 def summary_text(model: Any) -> str:
@@ -19,17 +21,52 @@ def summary_text(model: Any) -> str:
     return "\n".join(
         [
             str(model.verdict_),
+            *verdict_notes(model),
             *([f"so far the fit; {added:,} rows were added to it, with which the weights are:"] if added else []),
             f"weight of each kind: {kinds}",
             "leading candidates:",
             *leading,
             *([f"experts that no candidate uses: {', '.join(model.left_out_)}"] if model.left_out_ else []),
             *([f"the list learned from {model.rows_learned_:,} rows, a random choice"] if chosen else []),
+            *_rows_text(model),
             *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
             str(model.region_table()),
         ]
     )
+
+
+def verdict_notes(model: Any) -> list[str]:
+    """Sentences to read beside the verdict: what its gain is a gain of, and whose predictions ``predict`` gives."""
+    notes = []
+    if model.verdict_.headline == "a gate is used":
+        notes.append(
+            f"the gain is that of the whole prediction over {model.verdict_.baseline}; what is not shown is that "
+            "gates add to all answers whose weights are the same for every row, which is what the test asks"
+        )
+    if model.settings is not None and model.settings.readout == "single":
+        notes.append(f"predictions are those of: {model.selected_}; the gain is the aggregate's")
+    return notes
+
+
+def _rows_used(model: Any) -> tuple[dict[str, int], int | None]:
+    """The rows of members that were fitted to fewer than all, and those that the list was tried on, if it was."""
+    n = len(model.out_of_fold_.rows)
+    return rows_of_members(model._router.fitted, n), rows_of_trial(len(model._router.view.distinct), n)
+
+
+def _rows_text(model: Any) -> list[str]:
+    """What `_rows_used` finds, in words."""
+    fewer, tried = _rows_used(model)
+    told = []
+    if fewer:
+        listed = ", ".join(f"{name} {rows:,}" for name, rows in fewer.items())
+        told.append(f"fitted to fewer rows, so that time grows slower than rows: {listed}")
+    if tried is not None:
+        told.append(
+            f"a trial on {tried:,} rows left members out that were far behind; {len(model.candidates_)} stayed"
+        )
+    return told
 
 
 def rows_added(model: Any) -> int:
@@ -56,22 +93,30 @@ def _scores_text(scores: Mapping[str, Any]) -> str:
 
 
 def plain_facts(model: Any) -> dict[str, Any]:
-    """The verdict, the candidates, the regions and the held-out errors, ready for JSON."""
+    """The verdict, the candidates, the regions and the held-out errors, ready for JSON.
+
+    The price of a candidate is log(1 / prior). ``rows_of_members`` are the rows of members that were fitted to fewer
+    than the list learned from, ``rows_tried`` those that the list was tried on to leave members out.
+    """
     regions = model.region_table()
     classes = hasattr(model, "classes_")
     told = ("log_loss", "calibration_error") if classes else ("rmse",)
     errors = [model.log_loss_, model.calibration_error_] if classes else [model.sigma_]
+    prices = -log_prior(model.candidates_)
+    fewer, tried = _rows_used(model)
     facts: dict[str, Any] = plain_values(
         {
             "verdict": {**asdict(model.verdict_), "gain": model.verdict_.gain._asdict()},
             "experts": model.get_feature_names_out().tolist(),
             "left_out": model.left_out_,
             "rows_learned": model.rows_learned_,
+            "rows_of_members": fewer,
+            "rows_tried": tried,
             "rows_added": rows_added(model),
             "weights": kind_weights(model),
             "candidates": [
-                {"candidate": str(c), "weight": w, **dict(zip(told, numbers, strict=True))}
-                for c, w, *numbers in zip(model.candidates_, model.weights_, *errors, strict=True)
+                {"candidate": str(c), "weight": w, "price": price, **dict(zip(told, numbers, strict=True))}
+                for c, w, price, *numbers in zip(model.candidates_, model.weights_, prices, *errors, strict=True)
             ],
             "regions": [
                 {

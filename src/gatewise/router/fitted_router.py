@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Booleans, FieldsOnly, Floats, Indices, TINY
 from gatewise.gates.inputs import GateInputs
-from gatewise.losses import Loss
+from gatewise.losses import LogLoss, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate, log_prior
 from gatewise.router.class_rows import ClassRows, ProbabilityFloor
 from gatewise.router.learning import continue_mixing, Mixing, RouterFit
@@ -22,7 +22,8 @@ NEGLIGIBLE = 1e-3  # candidates with a smaller share are left out of predictions
 FAR = 2.0  # times the largest held-out distance of a forecast from the other experts: farther is far
 COVERED = 0.9
 QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
-REMEMBERED = 100  # rows that the scale of predictions remembers when rows are added later
+SLIGHT = 0.005  # of the responses' standard deviation: gates of little share that move no forecast more are left out
+REMEMBERED = 100  # rows that the scale of predictions, and the choice of a single candidate, remember later
 LARGEST_RATIO = 9.0  # of a squared residual to its expected size: a larger one counts as this
 
 
@@ -200,7 +201,10 @@ class FittedRouter(FieldsOnly):
     """The weights of the experts at new rows: of a single candidate, or the mean over candidates by their shares.
 
     ``names`` are the names of the experts; ``single`` is the number of the candidate whose forecasts are nearest to
-    the aggregate's.
+    the aggregate's. It has ``single_k`` active experts, if that is given, and is a gate only where the aggregate has
+    gates. ``recent`` (at most REMEMBERED, S) are forecasts of the candidates at the last rows, on which it is chosen
+    again when rows are added. Gates with less than LEAST_SHARE together are in the aggregate if ``keeps_gates``:
+    without them a forecast would move by more than ``slight``.
     """
 
     names: tuple[str, ...]
@@ -211,6 +215,10 @@ class FittedRouter(FieldsOnly):
     single: int
     verdict: Verdict
     regions: RegionTable
+    recent: Floats
+    single_k: int | None = None
+    keeps_gates: bool = False
+    slight: float = np.inf
 
     @classmethod
     def from_fit(
@@ -229,26 +237,31 @@ class FittedRouter(FieldsOnly):
         ``signal`` (n, 3) is what speaks for gates at every row. With ``single_k`` the single candidate is a gate with
         that many active experts, or one expert alone.
         """
-        shares = _shares_in_use(fit.final.candidates, fit.mixing.shares)
-        gated = any(share > 0.0 and c.kind == "gate" for share, c in zip(shares, fit.final.candidates, strict=True))
-        named = np.array([gated or c.kind != "gate" for c in fit.final.candidates])
-        nearest = _nearest(fit.compared, shares, named)
+        slight = SLIGHT * _response_deviation(fit)
+        keeps_gates = _gates_move(fit.final.candidates, fit.mixing.shares, fit.compared, slight)
+        shares = _shares_in_use(fit.final.candidates, fit.mixing.shares, keeps_gates)
+        nearest = _nearest(fit.compared, shares, _nameable(fit.final.candidates, shares))
+        some = np.linspace(0, len(fit.compared) - 1, min(REMEMBERED, len(fit.compared))).astype(np.intp)
         return cls(
             names=tuple(names),
             inputs=inputs,
             view=view,
             fitted=fit.final,
             mixing=fit.mixing,
-            single=_nearest(fit.compared, shares, _with_active(fit.final.candidates, single_k)),
+            single=_nearest(fit.compared, shares, _nameable(fit.final.candidates, shares, single_k)),
             verdict=_verdict(fit, shares, nearest, names, sample_weight, signal),
             regions=held_out_regions(fit, fit.loss.error(fit.F), X, inputs, names, sample_weight),
+            recent=fit.compared[some],
+            single_k=single_k,
+            keeps_gates=keeps_gates,
+            slight=slight,
         )
 
     def shares(self, readout: str) -> Floats:
         """The share of every candidate in a prediction, (S,), with sum one.
 
         For "single" it is 1 at the single candidate. For "aggregate" shares below NEGLIGIBLE are set to 0, and those
-        of all gates if they have less than LEAST_SHARE together.
+        of all gates if they have less than LEAST_SHARE together and move no forecast by more than ``slight``.
         """
         if readout == "single":
             return np.asarray(np.eye(len(self.fitted.candidates))[self.single])
@@ -256,7 +269,7 @@ class FittedRouter(FieldsOnly):
 
     @cached_property
     def _in_use(self) -> Floats:
-        return _shares_in_use(self.fitted.candidates, self.mixing.shares)
+        return _shares_in_use(self.fitted.candidates, self.mixing.shares, self.keeps_gates)
 
     def needs_forecasts(self, shares: Floats) -> bool:
         """Whether a prediction needs the forecasts of all experts at every row."""
@@ -289,10 +302,17 @@ class FittedRouter(FieldsOnly):
     def continued(self, X: Any, F: Floats, loss: Loss, weight: Floats, classes: ClassRows | None = None) -> Self:
         """The router after AFTER with forgetting has seen more rows X; the candidates are not fitted again.
 
-        F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``weight`` (n,) their weights.
+        F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``weight`` (n,) their weights. The
+        single candidate is the one nearest to the aggregate as it is now, on the last REMEMBERED rows.
         """
-        forecasts, prior = self.candidate_forecasts(X, F, classes), log_prior(self.fitted.candidates)
-        return replace(self, mixing=continue_mixing(self.mixing, prior, forecasts, loss, weight))
+        candidates = self.fitted.candidates
+        forecasts = self.candidate_forecasts(X, F, classes)
+        mixing = continue_mixing(self.mixing, log_prior(candidates), forecasts, loss, weight)
+        recent = np.concatenate([self.recent, forecasts])[-REMEMBERED:]
+        keeps_gates = _gates_move(candidates, mixing.shares, recent, self.slight)
+        shares = _shares_in_use(candidates, mixing.shares, keeps_gates)
+        single = _nearest(recent, shares, _nameable(candidates, shares, self.single_k))
+        return replace(self, mixing=mixing, single=single, keeps_gates=keeps_gates, recent=recent)
 
     def _looks(self, c: Candidate) -> bool:
         """Whether a candidate is a gate that looks at the forecasts."""
@@ -326,9 +346,14 @@ def _nearest(forecasts: Floats, shares: Floats, compared: Booleans) -> int:
     return int(np.where(compared, distance, np.inf).argmin())
 
 
-def _with_active(candidates: Sequence[Candidate], k: int | None) -> Booleans:
-    """Single experts and gates with k active experts, (S,); all candidates if there is no k."""
-    return np.array([k is None or c.kind == "single" or c.k == k for c in candidates])
+def _nameable(candidates: Sequence[Candidate], shares: Floats, k: int | None = None) -> Booleans:
+    """The candidates that may be named as the one nearest to the aggregate of these shares (S,), (S,).
+
+    They are gates only if gates have a share. With k they are single experts and gates with k active experts.
+    """
+    gated = any(share > 0.0 and c.kind == "gate" for share, c in zip(shares, candidates, strict=True))
+    active = [k is None or c.kind == "single" or c.k == k for c in candidates]
+    return np.array([on and (gated or c.kind != "gate") for on, c in zip(active, candidates, strict=True)])
 
 
 def _verdict(
@@ -360,13 +385,37 @@ def _verdict(
     return reach_verdict(fit.final.candidates, shares, nearest, names[best], losses)
 
 
-def _shares_in_use(candidates: Sequence[Candidate], shares: Floats) -> Floats:
+def _response_deviation(fit: RouterFit) -> float:
+    """The standard deviation of the responses; of a class, that of the indicator of the observed one."""
+    if isinstance(fit.loss, ResidualLoss):
+        return float(fit.loss.y.std())
+    mean = fit.compared @ fit.mixing.shares
+    return float(np.sqrt(np.mean(mean * (1.0 - mean))) if isinstance(fit.loss, LogLoss) else mean.std())
+
+
+def _gates_move(candidates: Sequence[Candidate], shares: Floats, forecasts: Floats, slight: float) -> bool:
+    """Whether gates that have less than LEAST_SHARE move one of the forecasts (n, S) by more than ``slight``."""
+    if not 0.0 < shares[_are_gates(candidates)].sum() < LEAST_SHARE:
+        return False
+    kept, dropped = (_shares_in_use(candidates, shares, keeps) for keeps in (True, False))
+    return bool(np.abs(forecasts @ (kept - dropped)).max(initial=0.0) > slight)
+
+
+def _are_gates(candidates: Sequence[Candidate]) -> Booleans:
+    return np.array([c.kind == "gate" for c in candidates])
+
+
+def _shares_in_use(candidates: Sequence[Candidate], shares: Floats, keeps_gates: bool) -> Floats:
     """The shares (S,) in a prediction, with sum one: those below NEGLIGIBLE, or below half of their mean, are 0.
 
-    All gates are left out if they have less than LEAST_SHARE together.
+    Gates that have less than LEAST_SHARE together are all left out, or all kept with ``keeps_gates``.
     """
-    is_gate = np.array([c.kind == "gate" for c in candidates])
-    if shares[is_gate].sum() < LEAST_SHARE:
+    is_gate = _are_gates(candidates)
+    small = shares[is_gate].sum() < LEAST_SHARE
+    if small and not keeps_gates:
         shares = np.where(is_gate, 0.0, shares)
-    used = np.where(shares >= min(NEGLIGIBLE, 0.5 * float(shares.mean())), shares, 0.0)
+    least = np.full(len(shares), min(NEGLIGIBLE, 0.5 * float(shares.mean())))
+    if small and keeps_gates:
+        least[is_gate] = 0.0
+    used = np.where(shares >= least, shares, 0.0)
     return np.asarray(used / used.sum())

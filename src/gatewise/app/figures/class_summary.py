@@ -11,10 +11,10 @@ def class_score_table(trial: Trial, target: str) -> Table:
     """The scores of a trial, the least log loss in bold."""
     table = Table(
         title=Text(plain(f"Probabilities of {target} on {trial.n_test} rows held back")),
-        caption=f"fitted to the other {trial.n_train}; gain: nats a row that Gatewise saves, 95 % interval",
+        caption=f"fitted to the other {trial.n_train}; saved: nats a row that Gatewise saves, 95 % interval",
     )
     table.add_column("method")
-    for name in ("log loss", "Brier", "accuracy", "AUC", "calibration error", "gain"):
+    for name in ("log loss", "Brier", "accuracy", "AUC", "calibration error", "saved on these rows"):
         table.add_column(name, justify="right")
     best = min(one.scores.log_loss for one in trial.scores)
     for one in trial.scores:

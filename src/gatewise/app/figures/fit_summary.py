@@ -12,12 +12,12 @@ def score_table(trial: Trial, target: str) -> Table:
     """The errors of a trial, least in bold; "best single" is the expert that was chosen without the scored rows."""
     table = Table(
         title=Text(plain(f"Error of {target} on {trial.n_test} rows held back")),
-        caption=f"fitted to the other {trial.n_train}; gain: the share of the mean squared error that Gatewise saves,"
+        caption=f"fitted to the other {trial.n_train}; saved: the part of the mean squared error that Gatewise saves,"
         " 95 % interval",
     )
     table.add_column("method")
     table.add_column("RMSE", justify="right")
-    table.add_column("gain", justify="right")
+    table.add_column("saved on these rows", justify="right")
     best = min(one.rmse for one in trial.scores)
     for one in trial.scores:
         chosen = " (best single)" if one.method == f"{trial.best_single} alone" else ""

@@ -21,6 +21,7 @@ from gatewise.app.page.importance import (
 from gatewise.app.page.scored_rows import score_rows, ScoredRows
 from gatewise.arrays import Floats
 from gatewise.geometry import Activation, activation, Interval, mean_interval, Specialization, specialization
+from gatewise.router.candidates import log_prior
 from gatewise.router.facts import plain_values
 from gatewise.router.verdict import RegionTable, Verdict
 
@@ -57,11 +58,12 @@ class LeadMargins:
 
 @dataclass(frozen=True)
 class CandidateWeight:
-    """A candidate of the aggregation, its aggregation weight, and its held-out error in the fit."""
+    """A candidate of the aggregation, its aggregation weight, its held-out error in the fit, and log(1 / prior)."""
 
     candidate: str
     weight: float
     rmse: float
+    price: float
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
     columns = column_importance(model, rows.X, saved.columns) if several else []
     drawn = [one.column for one in important_columns(columns)]
     leader = rows.weights.argmax(axis=1)
+    prices = -log_prior(model.candidates_)
     return Findings(
         target=saved.target,
         rows=rows,
@@ -142,7 +145,9 @@ def find(saved: SavedModel, frame: Any) -> Findings:
         activation=activation(rows.F, rows.y, leader) if several else None,
         margins=lead_margins(rows),
         candidates=tuple(
-            CandidateWeight(str(model.candidates_[s]), float(model.weights_[s]), float(model.sigma_[s]))
+            CandidateWeight(
+                str(model.candidates_[s]), float(model.weights_[s]), float(model.sigma_[s]), float(prices[s])
+            )
             for s in np.argsort(-model.weights_)
         ),
         explained=explained_rows(model, rows),

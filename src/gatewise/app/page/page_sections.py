@@ -253,8 +253,8 @@ def how_many(findings: Findings) -> Html:
             table(
                 ["experts", "RMSE", "extra squared error (95 %)"],
                 [[one.k, number(one.rmse), percent(one.excess)] for one in findings.active],
-                note="Against the gate with all experts. The correction that some candidates add to the mixture "
-                "is left out here.",
+                note="Against the gate with all experts. What some candidates add to the mixture is left out here: "
+                "the correction, and shared parts (forest, boosted trees, products).",
             ),
             figures((plots.active_plot(findings), "Extra squared error by the number of experts, 95 % intervals.")),
         ),
@@ -283,9 +283,9 @@ def how_sure(findings: Findings) -> Html:
         ),
         beside(
             table(
-                ["candidate", "weight", "held-out RMSE"],
-                [[one.candidate, f"{one.weight:.3f}", number(one.rmse)] for one in shown],
-                note=f"The candidates of largest weight.{more}",
+                ["candidate", "weight", "held-out RMSE", "price"],
+                [[one.candidate, f"{one.weight:.3f}", number(one.rmse), f"{one.price:.1f}"] for one in shown],
+                note=f"The candidates of largest weight; the price is log(1 / prior weight).{more}",
             ),
             figures(
                 (plots.margin_plot(findings), "How far the first expert is ahead of the second; the band is shaded.")
