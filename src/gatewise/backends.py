@@ -64,8 +64,8 @@ def dask_cluster(address: str) -> Backend:
 @contextmanager
 def on_device(device: str | None) -> Iterator[None]:
     """Within it, gates are fitted on a device that PyTorch knows; None: by compiled code."""
-    if device is not None:
-        _neural("gatewise.nn.devices").as_device(device)
+    if device is not None and _neural("gatewise.nn.devices").as_device(device).type not in ("cpu", "cuda"):
+        raise ValueError(f"device must be None, 'cpu', 'cuda' or 'cuda:0', not {device!r}: others lack 64 bits")
     token = DEVICE.set(device)
     try:
         yield

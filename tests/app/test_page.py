@@ -69,11 +69,14 @@ def test_a_leader_that_loses_is_named():
     rng = np.random.default_rng(0)
     losses = np.array([1.0, 0.0]) + rng.chisquare(1, size=(200, 2))
     weights = np.tile([0.9, 0.1], (200, 1))  # the first leads everywhere, and the second is better
-    table = region_table(["<one>", "two"], weights, losses, np.zeros((200, 0)), [])
+    table = region_table(["<one>", "two"], weights, losses, np.zeros((200, 0)), [], np.ones(200))
     assert losing_leaders(table) == (
         '<p class="soft">A leader that loses: &lt;one&gt; leads on 100% of the rows, but two errs less there.</p>'
     )
-    assert losing_leaders(region_table(["one", "two"], weights, losses[:, ::-1], np.zeros((200, 0)), [])) is None
+    assert (
+        losing_leaders(region_table(["one", "two"], weights, losses[:, ::-1], np.zeros((200, 0)), [], np.ones(200)))
+        is None
+    )
 
 
 def test_no_name_becomes_markup(text):

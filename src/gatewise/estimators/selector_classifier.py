@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
@@ -154,7 +155,7 @@ class SelectorClassifier(ProbabilityModel):
 def _check_probabilities(fitted: Sequence[tuple[str, Any]]) -> None:
     """An error for a candidate that has no probabilities after its fit."""
     for name, candidate in fitted:
-        if not hasattr(candidate, "predict_proba"):
+        if is_classifier(candidate) and not hasattr(candidate, "predict_proba"):
             kind = type(candidate).__name__
             raise TypeError(
                 f"candidates: {name!r} needs predict_proba, and {kind} has none: give "

@@ -15,13 +15,10 @@ def as_device(device: str) -> torch.device:
     >>> as_device("cpu")
     device(type='cpu')
     """
-    problem = f"device must be None, 'cpu', 'cuda' or 'cuda:0', not {device!r}"
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
-        raise ValueError(problem) from error
-    if found.type not in ("cpu", "cuda"):  # others, as "mps", have no numbers of 64 bits
-        raise ValueError(problem)
+        raise ValueError(f"device must be None, 'cpu', 'cuda' or 'cuda:0', not {device!r}") from error
     if found.type == "cuda" and (found.index or 0) >= torch.cuda.device_count():
         raise ValueError(f"device={device!r} was asked for, but PyTorch sees no such GPU; leave device=None")
     return found
