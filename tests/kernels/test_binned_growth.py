@@ -6,8 +6,8 @@ import pytest
 
 from gatewise import kernels
 from gatewise.kernels import Boosting, BoostingProblem, BoostingSample, trees, TreeShape
-from gatewise.kernels.binned_growth import BinnedColumns, grow_binned_tree
-from gatewise.kernels.trees import SortedColumns
+from gatewise.kernels.binned_growth import BinnedColumns
+from gatewise.kernels.trees import grow_binned_tree, SortedColumns
 
 
 @pytest.fixture

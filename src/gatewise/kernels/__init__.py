@@ -10,8 +10,17 @@ from gatewise.kernels.gating import (
     Trees,
 )
 from gatewise.kernels.top_k import top_k, top_k_rows
-from gatewise.kernels.tree_growth import grow_tree, Nodes, TreeShape
-from gatewise.kernels.trees import boost, Boosted, Boosting, BoostingProblem, BoostingSample, forests, join_trees
+from gatewise.kernels.tree_growth import Nodes, TreeShape
+from gatewise.kernels.trees import (
+    boost,
+    Boosted,
+    Boosting,
+    BoostingProblem,
+    BoostingSample,
+    forests,
+    grow_tree,
+    join_trees,
+)
 
 __all__ = [
     "Boosted",

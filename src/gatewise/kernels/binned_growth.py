@@ -19,7 +19,6 @@ from gatewise.kernels.tree_growth import (
     Nodes,
     put,
     put_nodes,
-    room_for_nodes,
     scaled_targets,
     shuffle,
     TreeShape,
@@ -79,28 +78,15 @@ class _Search(NamedTuple):
     node: Floats
 
 
-def grow_binned_tree(
-    values: Any, bins: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
-) -> tuple[Nodes, Indices]:
-    """Grow a tree on m rows of positive weight (m,), for up to six targets (m, J); and the leaf of each row.
-
-    ``values`` and ``bins`` (p, m) are those of `BinnedColumns` at these rows.
-
-    >>> columns = BinnedColumns.divide(np.array([[1.0], [2.0], [3.0], [4.0]]))
-    >>> y = np.array([[0.0], [0.0], [5.0], [5.0]])
-    >>> tree, leaf = grow_binned_tree(*columns, y, np.ones(4), TreeShape(1, 1, 1), 0)
-    >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
-    ([0, -1, -1], 2.5, [1, 1, 2, 2])
-    """
-    room, home = room_for_nodes(len(weight), shape), np.empty(len(weight), np.intp)
-    return room.first(_grow_binned(values, bins, targets, weight, shape, seed, room, home)), home
-
-
 @compiled
-def _grow_binned(
+def grow_binned_into(
     values: Any, bins: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int, room: Nodes, home: Indices
 ) -> int:
-    """Grow a tree into the room for its nodes, and say how many there are; ``home`` (m,) is filled."""
+    """Grow a tree on m rows of positive weight (m,), for up to six targets (m, J), into the room for its nodes.
+
+    ``values`` and ``bins`` (p, m) are those of `BinnedColumns` at these rows. The leaf of each row goes to ``home``
+    (m,). Returns the number of nodes.
+    """
     p, m = values.shape
     most = max(1, 2 * (m // shape.least_leaf) - 1)
     if 0 <= shape.depth < 40:
@@ -388,18 +374,14 @@ def _divide(values: Any, f: int, threshold: float, rows: Any, start: int, stop: 
     return place
 
 
+@compiled
 def leaf_sums(values: Floats, home: Indices, count: int) -> Floats:
     """The sums (count, J) of values (n, J) over the rows of every leaf, by the leaf (n,) of every row."""
     out = np.zeros((count, values.shape[1]))
-    _add_to_leaves(values, home, out)
-    return out
-
-
-@compiled
-def _add_to_leaves(values: Floats, home: Indices, out: Floats) -> None:
     for i in range(len(values)):
         for j in range(values.shape[1]):
             out[home[i], j] += values[i, j]
+    return out
 
 
 @compiled

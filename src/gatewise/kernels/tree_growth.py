@@ -23,11 +23,6 @@ class Nodes(NamedTuple):
     left: Indices
     right: Indices
 
-    def first(self, count: int) -> "Nodes":
-        """A copy of the first nodes."""
-        feature, threshold = self.feature[:count].copy(), self.threshold[:count].copy()
-        return Nodes(feature, threshold, self.left[:count].copy(), self.right[:count].copy())
-
 
 class TreeShape(NamedTuple):
     """How far a tree grows: its depth, -1 for any; rows in a leaf, at least; and columns that are tried at a cut."""
@@ -35,21 +30,6 @@ class TreeShape(NamedTuple):
     depth: int
     least_leaf: int
     tries: int
-
-
-def room_for_nodes(n: int, shape: TreeShape) -> Nodes:
-    """Empty arrays for as many nodes as a tree on n rows may have.
-
-    Compiled functions that Python calls fill arrays and return a number. To return arrays takes code of the
-    interpreter, and a Ctrl-C that arrives in it ends the process.
-    """
-    most = _most_nodes(n, shape)
-    return Nodes(np.empty(most, np.intp), np.empty(most), np.empty(most, np.intp), np.empty(most, np.intp))
-
-
-def _most_nodes(n: int, shape: TreeShape) -> int:
-    most = max(1, 2 * (n // shape.least_leaf) - 1)
-    return min(most, 2 ** (shape.depth + 1) - 1) if 0 <= shape.depth < 40 else most
 
 
 @inner
@@ -61,29 +41,15 @@ def put_nodes(tree: Nodes, room: Nodes) -> int:
     return len(tree.feature)
 
 
-def grow_tree(
-    values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
-) -> tuple[Nodes, Indices]:
-    """Grow a tree on the rows of positive weight (n,), for targets (n, J); and the leaf of all n rows.
-
-    ``values`` (p, n) are the columns as 32-bit numbers, ``order`` (p, n) the rows by increasing value of each.
-    Of equally good cuts the first is taken.
-
-    >>> x, order = np.array([[1.0, 2.0, 3.0, 4.0]], dtype=np.float32), np.arange(4, dtype=np.int32)[None]
-    >>> y = np.array([[0.0], [0.0], [5.0], [5.0]])
-    >>> tree, leaf = grow_tree(x, order, y, np.ones(4), TreeShape(1, 1, 1), 0)
-    >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
-    ([0, -1, -1], 2.5, [1, 1, 2, 2])
-    """
-    room, leaf = room_for_nodes(len(weight), shape), np.empty(len(weight), np.intp)
-    return room.first(_grow(values, order, targets, weight, shape, seed, room, leaf)), leaf
-
-
 @compiled
-def _grow(
+def grow_into(
     values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int, room: Nodes, leaf: Indices
 ) -> int:
-    """Grow a tree into the room for its nodes, and say how many there are; ``leaf`` (n,) is filled."""
+    """Grow a tree into the room for its nodes, and say how many there are; ``leaf`` (n,) is filled.
+
+    Compiled functions that Python calls fill arrays and return a number. To return several arrays takes code of the
+    interpreter, and a Ctrl-C that arrives in it ends the process.
+    """
     tree, found = grown_tree(values, order, targets, weight, shape, seed)
     for i in range(len(found)):
         leaf[i] = found[i]
@@ -94,7 +60,7 @@ def _grow(
 def grown_tree(
     values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
 ) -> tuple[Nodes, Indices]:
-    """What `grow_tree` returns, for compiled callers: they need no machine code of it on its own."""
+    """What `grow_into` grows, for compiled callers: they need no machine code of it on its own."""
     kept = _counted(order, weight)
     p, m = kept.shape
     most = max(1, 2 * (m // shape.least_leaf) - 1)

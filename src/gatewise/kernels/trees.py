@@ -18,10 +18,10 @@ from joblib import delayed, Parallel
 from scipy.special import softmax
 
 from gatewise.arrays import Floats, Indices, TINY
-from gatewise.kernels.binned_growth import add_leaves, BinnedColumns, grow_binned_tree, leaf_sums
+from gatewise.kernels.binned_growth import add_leaves, BinnedColumns, grow_binned_into, leaf_sums
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
-from gatewise.kernels.tree_growth import grown_tree, Nodes, put_nodes, room_for_nodes, TreeShape
+from gatewise.kernels.tree_growth import grow_into, grown_tree, Nodes, put_nodes, TreeShape
 
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
@@ -113,6 +113,55 @@ class _Slopes(NamedTuple):
     curvature: Floats  # (n, J), not negative: the Gauss-Newton part
 
 
+def grow_tree(
+    values: Any, order: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
+) -> tuple[Nodes, Indices]:
+    """Grow a tree on the rows of positive weight (n,), for targets (n, J); and the leaf of all n rows.
+
+    ``values`` (p, n) are the columns as 32-bit numbers, ``order`` (p, n) the rows by increasing value of each.
+    Of equally good cuts the first is taken.
+
+    >>> x, order = np.array([[1.0, 2.0, 3.0, 4.0]], dtype=np.float32), np.arange(4, dtype=np.int32)[None]
+    >>> y = np.array([[0.0], [0.0], [5.0], [5.0]])
+    >>> tree, leaf = grow_tree(x, order, y, np.ones(4), TreeShape(1, 1, 1), 0)
+    >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
+    ([0, -1, -1], 2.5, [1, 1, 2, 2])
+    """
+    room, leaf = _room(len(weight), shape), np.empty(len(weight), np.intp)
+    return _first(room, grow_into(values, order, targets, weight, shape, seed, room, leaf)), leaf
+
+
+def grow_binned_tree(
+    values: Any, bins: Any, targets: Floats, weight: Floats, shape: TreeShape, seed: int
+) -> tuple[Nodes, Indices]:
+    """Grow a tree on m rows of positive weight (m,), for up to six targets (m, J); and the leaf of each row.
+
+    ``values`` and ``bins`` (p, m) are those of `BinnedColumns` at these rows.
+
+    >>> columns = BinnedColumns.divide(np.array([[1.0], [2.0], [3.0], [4.0]]))
+    >>> y = np.array([[0.0], [0.0], [5.0], [5.0]])
+    >>> tree, leaf = grow_binned_tree(*columns, y, np.ones(4), TreeShape(1, 1, 1), 0)
+    >>> tree.feature.tolist(), tree.threshold[0].item(), leaf.tolist()
+    ([0, -1, -1], 2.5, [1, 1, 2, 2])
+    """
+    room, home = _room(len(weight), shape), np.empty(len(weight), np.intp)
+    return _first(room, grow_binned_into(values, bins, targets, weight, shape, seed, room, home)), home
+
+
+def _room(n: int, shape: TreeShape) -> Nodes:
+    """Empty arrays for as many nodes as a tree on n rows may have."""
+    most = max(1, 2 * (n // shape.least_leaf) - 1)
+    if 0 <= shape.depth < 40:
+        most = min(most, 2 ** (shape.depth + 1) - 1)
+    return Nodes(np.empty(most, np.intp), np.empty(most), np.empty(most, np.intp), np.empty(most, np.intp))
+
+
+def _first(room: Nodes, count: int) -> Nodes:
+    """A copy of the first nodes."""
+    feature, threshold = room.feature[:count].copy(), room.threshold[:count].copy()
+    return Nodes(feature, threshold, room.left[:count].copy(), room.right[:count].copy())
+
+
 def boost(
     problem: BoostingProblem, samples: Sequence[BoostingSample], part: Part, plan: Boosting, seed: int
 ) -> list[Boosted]:
@@ -152,14 +201,14 @@ def _boost_sorted(
     mask = np.zeros(len(places))
     mask[counted] = 1.0
 
-    room = room_for_nodes(len(counted), shape)
+    room = _room(len(counted), shape)
     steps = np.empty((len(room.feature), outputs.shape[2]))
 
     def grow(own: Floats) -> tuple[Nodes, Floats]:
         now = slopes_at(own)
         targets, step = _targets(now.gradient, counted), plan.shrinkage
         count = _newton_tree(*columns, targets, mask, *now, shape, step, own, room, steps)
-        return room.first(count), steps[:count].copy()
+        return _first(room, count), steps[:count].copy()
 
     return _in_rounds(grow, plan, outputs, asked, len(columns.values))
 
@@ -371,13 +420,13 @@ def _sorted_forest(
     places = np.union1d(counted, sample.asked)
     part, weight, y = whole.part(places), np.zeros(len(places)), target[places]
     rows, total = np.searchsorted(places, counted), np.zeros(len(places))
-    room = room_for_nodes(len(rows), shape)
+    room = _room(len(rows), shape)
     means = np.empty((len(room.feature), 1))
     for _ in range(N_TREES):
         drawn, number = _draw(rng, len(rows), len(rows))
         weight[rows] = drawn * sample.sample_weight[counted]
         count = _mean_tree(*part, y, weight, shape, number, total, room, means)
-        grown.append((room.first(count), means[:count].copy()))
+        grown.append((_first(room, count), means[:count].copy()))
     return join_trees(grown, 1, p), total[np.searchsorted(places, sample.asked)]
 
 

@@ -14,7 +14,7 @@ from gatewise.gates.feature_maps import faded
 from gatewise.losses import Gaussian, Loss, ResidualLoss
 from gatewise.router.candidates import Candidate
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask, RIDGE_FINE
-from gatewise.solvers.softmax_path import GRID, PathRequest, rounded, RowSample, sample_paths
+from gatewise.solvers.softmax_path import GRID, PathRequest, RowSample, sample_paths
 
 GATE_DEPTHS, GATE_SHRINKAGE, GATE_ROUNDS = (3, 7), 0.3, (8, 32)
 GATE_BAGS = 2  # boosted gates whose scores are averaged, where rows are so many that a tree is grown on some of them
@@ -70,17 +70,18 @@ class BoostingFrame:
         """Trees on columns (n, p), for mixtures of the task's forecasts and their loss."""
         F, loss = task.rows.F[:, self.order], task.loss
         if isinstance(loss, ResidualLoss):
-            F, y = (rounded((values - self.center) / self.unit) for values in (F, loss.y))
+            F, y = (_on_grid((values - self.center) / self.unit) for values in (F, loss.y))
             loss = ResidualLoss(y, loss.noise)
         return boosting_problem(columns, F, loss)
 
     def samples(self, task: ListTask, references: Sequence[Floats]) -> list[kernels.BoostingSample]:
         """The samples of the task, with references (M,) of their own."""
-        found = []
-        for one, reference in zip(boosting_samples(task), references, strict=True):
-            scale = max(float(rounded(np.array(one.scale / self.unit))), GRID) if self.unit else one.scale
-            found.append(one._replace(reference=rounded(reference[self.order]), scale=scale))
-        return found
+        samples, kept = boosting_samples(task), _on_grid(np.stack(references)[:, self.order])
+        if not self.unit:
+            return [one._replace(reference=own) for one, own in zip(samples, kept, strict=True)]
+        scales = np.maximum(_on_grid(np.array([one.scale for one in samples]) / self.unit), GRID).tolist()
+        together = zip(samples, kept, scales, strict=True)
+        return [one._replace(reference=own, scale=scale) for one, own, scale in together]
 
     def by_expert(self, found: kernels.Boosted) -> kernels.Boosted:
         """Boosted scores with the experts in the order of the task again."""
@@ -89,9 +90,14 @@ class BoostingFrame:
         return kernels.Boosted(found.trees._replace(value=value), found.outputs[:, :, back])
 
 
+def _on_grid(values: Floats) -> Floats:
+    """The values to the next multiple of GRID, as the softmax gates see them."""
+    return np.asarray(np.rint(values / GRID) * GRID)
+
+
 def forecast_tree_columns(common: CommonFit, rows: ListRows) -> Floats:
     """The columns (n, p + M) that a learner on inputs and forecasts splits."""
-    forecasts = rounded((rows.F - common.origin)[:, common.order] / common.width)
+    forecasts = _on_grid((rows.F - common.origin)[:, common.order] / common.width)
     return np.column_stack([rows.inputs.columns, forecasts])
 
 
@@ -131,8 +137,8 @@ class TreeGates:
         for depth in sorted(rounds):
             bags = GATE_BAGS if depth == GATE_DEPTHS[-1] else 1  # shallow trees vary little
             plan = kernels.Boosting(depth, GATE_SHRINKAGE, rounds[depth], bags)
-            grown = kernels.boost(problem, samples, "scores", plan, seed)
-            found[depth] = [frame.by_expert(one) for one in grown]
+            found[depth] = kernels.boost(problem, samples, "scores", plan, seed)
+        found = {depth: [frame.by_expert(one) for one in fits] for depth, fits in found.items()}
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
             offset, inside, F = np.log(sample.reference), rows.inputs.inside[sample.asked], rows.F[sample.asked]
@@ -191,8 +197,8 @@ class SharedLearners:
             boosted = kernels.boost(frame.problem(columns, task), stacked, "shared", plan, seed)
         grown: list[tuple[kernels.Trees, Floats]] = []
         if any(c.name == "forest" for c in candidates):
-            targets = [rounded((task.loss.y - c.center @ c.stack) / c.unit) for c in task.commons]
-            grown = kernels.forests(columns, targets, samples, LEAST_LEAF, seed)
+            targets = _on_grid(np.stack([(task.loss.y - c.center @ c.stack) / c.unit for c in task.commons]))
+            grown = kernels.forests(columns, list(targets), samples, LEAST_LEAF, seed)
         groups: FittedGroup = []
         for number, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
             trees, found = {}, {}
