@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -190,15 +190,6 @@ def learn(
         answers = np.stack([_by_part(forecasts, one) for one in (plain, best)], axis=1)
         signal = gating_signal(used_loss, _by_part(forecasts, gated), answers, turned)
     weights = _held_out_weights(shares, fitted, fold, used_rows)
-    classes = {}
-    if used_rows.classes is not None:
-        experts, stacks = used_rows.classes.probabilities, np.stack([one.stack for one in fitted])
-        classes = {
-            "probabilities": _held_out_probabilities(shares, fitted, fold, used_rows, weights),
-            "stacked": np.einsum("im,imc->ic", stacks[fold], experts),
-            "experts": experts,
-            "calibration": _held_out_calibration(whole, mixing.shares, fitted, fold, used_rows),
-        }
     return RouterFit(
         final=final,
         mixing=mixing,
@@ -213,7 +204,7 @@ def learn(
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
         across_folds=across_folds,
-        **classes,
+        **_held_out_classes(whole, shares, mixing.shares, fitted, fold, used_rows, weights),
     )
 
 
@@ -398,6 +389,27 @@ def _held_out_weights(
                 some = here[rows : rows + WEIGHED]
                 weights[some] = lists[number].mean_weights(share, seen.part(some))
     return weights
+
+
+def _held_out_classes(
+    whole: ListForecasts,
+    shares: list[tuple[Indices, Floats]],
+    final_shares: Floats,
+    lists: list[FittedList],
+    fold: Indices,
+    seen: ListRows,
+    weights: Floats,
+) -> dict[str, Any]:
+    """What a fit tells of classes out of fold: probabilities (N, C), and calibration errors (S,); else nothing."""
+    if seen.classes is None:
+        return {}
+    experts, stacks = seen.classes.probabilities, np.stack([one.stack for one in lists])
+    return {
+        "probabilities": _held_out_probabilities(shares, lists, fold, seen, weights),
+        "stacked": np.einsum("im,imc->ic", stacks[fold], experts),
+        "experts": experts,
+        "calibration": _held_out_calibration(whole, final_shares, lists, fold, seen),
+    }
 
 
 def _held_out_probabilities(
