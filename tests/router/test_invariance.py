@@ -50,9 +50,9 @@ def predictions(rows, listed, columns=(3, 4, 5), unit=1.0, shift=0.0, table=None
     return found / y.std(), model
 
 
-@pytest.mark.parametrize("listed", ["without trees", pytest.param("with trees", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("listed", LISTS)
 def test_units_order_and_copies_do_not_matter(rows, listed):
-    near = 1e-8 if listed == "without trees" else 0.01
+    near = 1e-8
     plain, _ = predictions(rows, listed)
     for unit, shift in ((1000.0, 0.0), (1e-4, 0.0), (1.0, 1e4)):
         np.testing.assert_allclose(predictions(rows, listed, unit=unit, shift=shift)[0], plain, atol=near)
