@@ -6,5 +6,5 @@ from gatewise.router.settings import MoESettings
 
 # Without the test of gates, which fits all experts on halves once more and touches no prediction.
 GRID: Mapping[str, MoESettings] = {
-    f"rate {rate}": MoESettings(rate=rate, test=False) for rate in (0.02, 0.05, 0.1, 0.2)
+    f"rate {rate}": MoESettings(rate=rate, test=False) for rate in (0.05, 0.1, 0.2, 0.5)
 }

@@ -674,7 +674,7 @@ def test_a_table_that_tells_a_gate_nothing_is_taken():
 
 def test_the_power_of_the_likelihood_is_higher_where_experts_are_given(halves):
     X, y, _ = halves
-    for cv, rate in (("prefit", 0.5), (5, 0.05)):
+    for cv, rate in (("prefit", 0.5), (5, 0.1), (3, 0.05)):
         pool = [(name, expert.fit(X, y)) for name, expert in PAIR] if cv == "prefit" else PAIR
         found, same = (
             gw.MoERegressor(pool, gates=["linear"], cv=cv, random_state=0, settings=replace(UNTESTED, rate=given))

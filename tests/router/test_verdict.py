@@ -66,11 +66,12 @@ class TestVerdict:
         rng = np.random.default_rng(1)
         X, y = rng.normal(size=(90, 2)), rng.normal(size=90)
         experts, settings = [("mean", DummyRegressor()), ("line", LinearRegression())], MoESettings(learners=())
-        folds = MoERegressor(experts, settings=settings, random_state=0).fit(X, y)
+        folds = MoERegressor(experts, cv=3, settings=settings, random_state=0).fit(X, y)
+        nested = MoERegressor(experts, settings=settings, random_state=0).fit(X, y)
         ready = [(name, expert.fit(X, y)) for name, expert in experts]
         given = MoERegressor(ready, cv="prefit", settings=settings, random_state=0).fit(X, y)
         in_time = MoERegressor(experts, cv=TimeSeriesSplit(3), settings=settings, random_state=0).fit(X, y)
-        assert [model.verdict_.widened for model in (folds, given, in_time)] == [1.8, 1.5, 1.5]
+        assert [model.verdict_.widened for model in (folds, nested, given, in_time)] == [1.8, 1.5, 1.5, 1.5]
         held = folds.out_of_fold_
         ours, stack = ((held.y - forecast) ** 2 for forecast in (held.forecasts, held.stack))
         assert folds.verdict_.gain == pytest.approx(gain_interval(ours, stack, np.ones(90), 1.8))

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
-from typing import Any, Self, TypeAlias
+from functools import reduce
+from itertools import chain, combinations, count
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -29,6 +30,7 @@ from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
 ATTEMPTS = 4  # to fit experts on a cluster that loses workers
+GROUPS = 5  # of folds, at most, for nested forecasts: every pair of them costs one more fit of each expert
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
@@ -41,18 +43,32 @@ def bounded_jobs(n_jobs: int | None) -> int | None:
     return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
+class Nested(NamedTuple):
+    """Forecasts that know nothing of the responses in a group of folds, for each of G groups.
+
+    ``group`` (N,) is the group of every entry. ``F`` (G, N, M), of classes (G, N, M, C), has for group g the
+    forecasts at the entries of another group h by experts that were fitted without the rows of g and of h; at the
+    entries of g itself they are the out-of-fold forecasts.
+    """
+
+    group: Indices
+    F: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Out-of-fold forecasts: N entries, one for each time that a row was held out.
 
     ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, or
     (N, M, C) their probabilities of C classes, and ``train`` the rows that the experts of each split were fitted on.
+    ``nested`` has the forecasts for what is learned without a group of folds, where experts were fitted for it.
     """
 
     rows: Indices
     fold: Indices
     F: Floats
     train: tuple[Indices, ...]
+    nested: Nested | None = None
 
     @property
     def in_time(self) -> bool:
@@ -64,13 +80,19 @@ class HeldOut:
 
     def part(self, entries: Indices) -> "HeldOut":
         """Some of the entries; the experts of each split were fitted on the same rows."""
-        return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries])
+        nested = self.nested and Nested(self.nested.group[entries], self.nested.F[:, entries])
+        return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries], nested=nested)
 
     def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate may be fitted to, and the entries that it then predicts.
 
-        The former are the entries of the split's training rows, wherever these were held out.
+        The former are the entries of the split's training rows, wherever these were held out. With nested forecasts
+        the groups of folds are in the place of splits.
         """
+        if self.nested is not None:
+            for number in range(len(self.nested.F)):
+                yield np.flatnonzero(self.nested.group != number), np.flatnonzero(self.nested.group == number)
+            return
         for number, part in enumerate(self.train):
             yield np.flatnonzero(np.isin(self.rows, part)), np.flatnonzero(self.fold == number)
 
@@ -139,10 +161,26 @@ class Pool:
 
         ``targets`` is (n,) for all experts, or (n, M).
         """
-        n = len(targets)
-        everything = (np.arange(n), np.empty(0, dtype=np.intp))
-        done = self._fit_splits(X, targets, [everything, *splits], f"{self.kind}s")
-        return [model for model, _ in done[0]], _collect(splits, done[1:])
+        models, held, _ = self._fit_and_hold_out(X, targets, splits, [])
+        return models, held
+
+    def fit_nested(self, X: Any, targets: Floats, splits: Sequence[Split]) -> tuple[list[Any], HeldOut]:
+        """As `fit`, with nested forecasts: the experts are also fitted without each pair of GROUPS groups of folds.
+
+        No row may be held out twice, and there must be three folds or more.
+        """
+        pairs = _pairs_of_groups(splits)
+        models, held, done = self._fit_and_hold_out(X, targets, splits, list(pairs.values()))
+        return models, replace(held, nested=_nested(held, list(pairs), done))
+
+    def _fit_and_hold_out(
+        self, X: Any, targets: Floats, splits: Sequence[Split], others: Sequence[Split]
+    ) -> tuple[list[Any], HeldOut, list[list[tuple[Any, Floats]]]]:
+        """The experts fitted on all rows, their forecasts on the splits, and the results of the other splits."""
+        everything = (np.arange(len(targets)), np.empty(0, dtype=np.intp))
+        done = self._fit_splits(X, targets, [everything, *splits, *others], f"{self.kind}s")
+        held = _collect(splits, done[1 : 1 + len(splits)])
+        return [model for model, _ in done[0]], held, done[1 + len(splits) :]
 
     def hold_out(self, X: Any, targets: Floats, splits: Sequence[Split]) -> HeldOut:
         """The experts' forecasts on the rows that each split holds out, without a fit to all rows."""
@@ -443,6 +481,42 @@ def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]
     fold = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
     forecasts = [np.stack([forecast for _, forecast in part], axis=1) for part in done]
     return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
+
+
+def _groups(n_folds: int) -> Indices:
+    """The group of every fold: neighbours share one where there are more than GROUPS.
+
+    >>> _groups(8).tolist()
+    [0, 0, 1, 1, 2, 3, 3, 4]
+    """
+    return np.arange(n_folds) * min(GROUPS, n_folds) // n_folds
+
+
+def _pairs_of_groups(splits: Sequence[Split]) -> dict[tuple[int, int], Split]:
+    """By each pair of groups of folds the split that holds both out: its training rows are in neither.
+
+    >>> folds = [(np.delete(np.arange(4), i), np.array([i])) for i in range(4)]
+    >>> [part.tolist() for part in _pairs_of_groups(folds)[0, 2]]
+    [[1, 3], [0, 2]]
+    """
+    group = _groups(len(splits))
+    found = {}
+    for g, h in combinations(range(group[-1] + 1), 2):
+        both = [split for split, own in zip(splits, group, strict=True) if own in (g, h)]
+        train = reduce(np.intersect1d, [rows for rows, _ in both])
+        found[g, h] = (train, np.concatenate([rows for _, rows in both]))
+    return found
+
+
+def _nested(held: HeldOut, pairs: Sequence[tuple[int, int]], done: Sequence[Sequence[tuple[Any, Floats]]]) -> Nested:
+    """The nested forecasts, from the fits without each pair of groups."""
+    group = _groups(len(held.train))[held.fold]
+    F = np.stack([held.F] * (group.max() + 1))
+    for (g, h), fits in zip(pairs, done, strict=True):
+        forecasts = np.stack([forecast for _, forecast in fits], axis=1)  # entries of g, then those of h
+        ours, theirs = np.flatnonzero(group == g), np.flatnonzero(group == h)
+        F[h, ours], F[g, theirs] = forecasts[: len(ours)], forecasts[len(ours) :]
+    return Nested(group, F)
 
 
 def _n_rows(X: Any) -> int:

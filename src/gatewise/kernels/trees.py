@@ -181,7 +181,7 @@ def boost(
     >>> float(np.mean(np.sign(scores[:, 0] - scores[:, 1]) == y).round(1))
     1.0
     """
-    if len(problem.columns) > MOST_EXACT:
+    if _most_rows(samples) > MOST_EXACT:
         binned = BinnedColumns.divide(problem.columns)
         return _in_threads([delayed(_boost_binned)(problem, binned, one, part, plan, seed) for one in samples])
     columns = SortedColumns.sort(problem.columns)
@@ -240,6 +240,11 @@ def _boost_binned(
 
 def _n_outputs(problem: BoostingProblem, part: Part) -> int:
     return 1 if part == "shared" else problem.F.shape[1]
+
+
+def _most_rows(samples: Sequence[BoostingSample]) -> int:
+    """The largest number of rows of positive weight in a sample."""
+    return max(int(np.count_nonzero(sample.sample_weight)) for sample in samples)
 
 
 def _used_rows(sample: BoostingSample) -> tuple[Indices, Indices, Indices]:
@@ -402,7 +407,7 @@ def forests(
     most MOST_FOREST_ROWS rows are used.
     """
     both = list(zip(targets, samples, strict=True))
-    if len(columns) > MOST_EXACT:
+    if _most_rows(samples) > MOST_EXACT:
         binned = BinnedColumns.divide(columns)
         pieces = [(*one, first) for one in both for first in range(0, N_TREES, TREES_AT_ONCE)]
         found = iter(_in_threads([delayed(_binned_forest)(binned, *piece, least_leaf, seed) for piece in pieces]))

@@ -1,6 +1,6 @@
 """From held-out forecasts to an aggregated router: the list fitted on folds, and AFTER over its forecasts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Self
@@ -45,8 +45,9 @@ MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggrega
 class RouterSample:
     """The data that a router learns from: N held-out forecasts, and what the list sees of their rows.
 
-    ``seen`` holds the N entries of ``held_out``. ``loss`` and ``sample_weight`` (n,) are those of the n rows.
-    ``rate`` is the power of the likelihood, before `information`.
+    ``seen`` holds the N entries of ``held_out``. With nested forecasts it has one more view of them for every group
+    of folds, as the list sees them that is fitted without the group. ``loss`` and ``sample_weight`` (n,) are those of
+    the n rows. ``rate`` is the power of the likelihood, before `information`.
     """
 
     seen: ListRows
@@ -57,7 +58,7 @@ class RouterSample:
 
     def part(self, entries: Indices) -> Self:
         """Some of the entries."""
-        return replace(self, seen=self.seen.part(entries), held_out=self.held_out.part(entries))
+        return replace(self, seen=self.seen.entries(entries), held_out=self.held_out.part(entries))
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +89,8 @@ class RouterFit:
     responses are classes, the out-of-fold probabilities of all classes are those of the aggregate, ``probabilities``
     (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C), and ``calibration`` (S,) has
     the calibration errors of the candidates as far as they are known; else all are empty. ``across_folds`` says that
-    the experts' forecasts depend on the responses of rows in other folds. ``units`` has the number of every row's
-    group, where rows may depend on one another.
+    the forecasts that the list was fitted to depend on the responses of the rows that it was judged on. ``units`` has
+    the number of every row's group, where rows may depend on one another.
     """
 
     final: FittedList
@@ -154,12 +155,13 @@ def learn(
     found where the held-out forecasts can show it: those of ``given`` experts, and those of rows in time.
     """
     seen, data, priors = sample.seen, sample.held_out, log_priors(candidates)
-    F, loss, in_time = seen.F, sample.loss.part(data.rows), data.in_time
-    across_folds = not (given or in_time)
+    n, in_time = len(data.rows), data.in_time
+    entries = np.arange(len(seen.F)) % n  # of all views
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
+    loss, weight = sample.loss.part(data.rows[entries]), weight[entries]
     splits = _gate_splits(data, weight, seed)
-    some = np.arange(0, len(F), -(-len(F) // MOST_COMPARED))
-    both = [*splits, (np.arange(len(F)), some)]
+    some = np.arange(0, n, -(-n // MOST_COMPARED))
+    both = [*splits, (np.arange(n), some)]
     *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose)
     now = RUNNING.get()
     if now is not None:
@@ -168,9 +170,8 @@ def learn(
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
     forecasts, fitted = np.concatenate([found for _, found in lists]), [one for one, _ in lists]
     del lists  # a second array of all forecasts
-    rows, used_loss, used_rows = data.rows[used], loss, seen
-    if not np.array_equal(used, np.arange(len(F))):
-        used_loss, used_rows = loss.part(used), seen.part(used)
+    in_order = np.array_equal(used, np.arange(len(seen.F)))
+    rows, used_loss = data.rows[entries[used]], loss if in_order else loss.part(used)
     orders = _orders(rows if in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     parts = _earlier(fold) if in_time else _others(rows, fold)
@@ -182,29 +183,29 @@ def learn(
     errors = whole.error_sums([np.arange(len(used)), *(kept for _, kept in parts)])
     best = [(out, _best_plain(one, priors[2])) for (out, _), one in zip(parts, errors[1:], strict=True)]
     signal = np.zeros((len(used), 3))
-    if settings.test and not across_folds:
+    if settings.test and (given or in_time):
         gates = [(out, _of_gates(candidates, share)) for out, share in gated]
-        moving, turned = _held_out_weights(gates, fitted, fold, used_rows), np.empty(len(used))
+        moving, turned = _held_out_weights(gates, fitted, fold, seen, used), np.empty(len(used))
         for out, _ in parts:
-            turned[out] = _turned(moving[out], used_rows.F[out], whole.sample_weight[out])
+            turned[out] = _turned(moving[out], seen.F[used[out]], whole.sample_weight[out])
         answers = np.stack([_by_part(forecasts, one) for one in (plain, best)], axis=1)
         signal = gating_signal(used_loss, _by_part(forecasts, gated), answers, turned)
-    weights = _held_out_weights(shares, fitted, fold, used_rows)
+    weights = _held_out_weights(shares, fitted, fold, seen, used)
     return RouterFit(
         final=final,
         mixing=mixing,
-        entries=used,
+        entries=entries[used],
         rows=rows,
         loss=used_loss,
-        F=F[used],
+        F=seen.F[used],
         weights=weights,
         forecasts=_by_part(forecasts, shares),
         stack=forecasts[:, candidates.index(CONVEX)],
         signal=signal,
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
-        across_folds=across_folds,
-        **_held_out_classes(whole, shares, mixing.shares, fitted, fold, used_rows, weights),
+        across_folds=not (given or in_time or data.nested),
+        **_held_out_classes(whole, shares, mixing.shares, fitted, fold, seen, used, weights),
     )
 
 
@@ -376,18 +377,19 @@ def _held_out_weights(
     lists: list[FittedList],
     fold: Indices,
     seen: ListRows,
+    used: Indices,
 ) -> Floats:
-    """The out-of-fold gate weights of every entry, (N, M).
+    """The out-of-fold gate weights of every entry, (N, M), which are the rows ``used`` (N,) of what the list sees.
 
     The gates of an entry come from the list that was fitted without its fold, their shares from the other parts.
     """
-    weights = np.empty(seen.F.shape)
+    weights = np.empty((len(used), seen.F.shape[1]))
     for entries, share in shares:
         for number in np.unique(fold[entries]):
             here = entries[fold[entries] == number]
             for rows in range(0, len(here), WEIGHED):
                 some = here[rows : rows + WEIGHED]
-                weights[some] = lists[number].mean_weights(share, seen.part(some))
+                weights[some] = lists[number].mean_weights(share, seen.part(used[some]))
     return weights
 
 
@@ -398,11 +400,14 @@ def _held_out_classes(
     lists: list[FittedList],
     fold: Indices,
     seen: ListRows,
+    used: Indices,
     weights: Floats,
 ) -> dict[str, Any]:
     """What a fit tells of classes out of fold: probabilities (N, C), and calibration errors (S,); else nothing."""
     if seen.classes is None:
         return {}
+    seen = seen.part(used)
+    assert seen.classes is not None
     experts, stacks = seen.classes.probabilities, np.stack([one.stack for one in lists])
     return {
         "probabilities": _held_out_probabilities(shares, lists, fold, seen, weights),
@@ -441,21 +446,23 @@ def _held_out_calibration(
     found, everything = np.full(len(shares), np.nan), np.arange(len(fold))
     for s in np.flatnonzero(shares >= LEAST_TOLD).tolist():
         alone = [(everything, np.eye(len(shares))[s])]
-        weights = _held_out_weights(alone, lists, fold, seen)
+        weights = _held_out_weights(alone, lists, fold, seen, everything)
         p = _held_out_probabilities(alone, lists, fold, seen, weights)
         found[s] = calibration_error(p.max(axis=1), p.argmax(axis=1) == outcome, weight)
     return found
 
 
 def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
-    """Pairs of entries, those to fit the list on and those to predict.
+    """Pairs of rows of what the list sees, those to fit it on and those to predict: entries, or those of a view.
 
-    Splits with fewer than LEAST_ROWS entries of positive weight (N,) to fit on are left out. If no split remains, as
-    with one held-out part, the entries are divided at random into PARTS parts.
+    Splits with fewer than LEAST_ROWS entries of positive weight to fit on are left out. If no split remains, as with
+    one held-out part, the entries are divided at random into PARTS parts.
     """
-    splits = [
-        (known, out) for known, out in data.learners() if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)
-    ]
+    learners: Iterable[tuple[Indices, Indices]] = data.learners()
+    if data.nested is not None:  # the first view is that of the list fitted to all rows
+        starts = len(data.rows) * np.arange(1, 1 + len(data.nested.F))
+        learners = [(known + start, out + start) for (known, out), start in zip(learners, starts, strict=True)]
+    splits = [(known, out) for known, out in learners if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)]
     if splits:
         return _merged(splits, MOST_LISTS if len(data.rows) <= MOST_LEARNED else FEWEST_LISTS)
     part = np.random.default_rng(seed).permutation(len(data.rows)) % min(PARTS, len(data.rows))

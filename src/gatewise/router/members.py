@@ -5,7 +5,7 @@ on the simplex, and a shared part, which is zero for most members.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isqrt
 from typing import Any, Protocol, Self
@@ -40,7 +40,7 @@ GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients b
 # truth and noise is small, 1e-2 costs a tenth of the excess error.
 FINE, FINE_PROBABILITY = 3e-3, 1e-2
 RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
-WHOLE = 4096  # rows up to which the features of all are held
+WHOLE = 4096  # entries up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
     20_000,
@@ -54,21 +54,28 @@ class ListRows:
 
     ``inputs`` are the gates' view of the rows, and ``F`` (n, M) the experts' forecasts. Where responses are classes,
     F has the probabilities of the class that was observed, and ``classes`` those of all classes. ``maps`` has the
-    features of every softmax gate by its name, where gates are to be fitted.
+    features of every softmax gate by its name, where gates are to be fitted. With several views the same entries come
+    so many times, one view after the other, with other forecasts in each.
     """
 
     inputs: Inputs
     F: Floats
     classes: ClassRows | None = None
     maps: Mapping[str, GateFeatures] = field(default_factory=dict)
+    n_views: int = 1
 
     def __len__(self) -> int:
         return len(self.inputs.inside)
 
-    def part(self, entries: Indices) -> "ListRows":
-        """Some of the rows."""
-        classes = None if self.classes is None else self.classes.part(entries)
-        return ListRows(self.inputs[entries], self.F[entries], classes, self.maps)
+    def part(self, rows: Indices) -> "ListRows":
+        """Some of the rows, as one view."""
+        classes = None if self.classes is None else self.classes.part(rows)
+        return ListRows(self.inputs[rows], self.F[rows], classes, self.maps)
+
+    def entries(self, some: Indices) -> "ListRows":
+        """Some of the entries, in all views."""
+        starts = len(self.F) // self.n_views * np.arange(self.n_views)
+        return replace(self.part((starts[:, None] + some).ravel()), n_views=self.n_views)
 
     @property
     def looked(self) -> Floats:
@@ -94,7 +101,7 @@ class FeatureRows:
 
 def feature_columns(maps: Mapping[str, GateFeatures], rows: ListRows) -> dict[str, Columns]:
     """The features (n, p) of gates by their names; of many rows they are computed where they are asked for."""
-    if len(rows) > WHOLE:
+    if len(rows.F) // rows.n_views > WHOLE:
         return {name: FeatureRows(one, rows) for name, one in maps.items()}
     looked = rows.looked
     return {name: one.features(rows.inputs, looked) for name, one in maps.items()}
@@ -135,6 +142,7 @@ class ListTask:
     loss: Loss
     samples: tuple[RowSample, ...]
     commons: tuple[CommonFit, ...]
+    n_entries: int  # rows of one view
 
     @classmethod
     def prepare(cls, rows: ListRows, loss: Loss, weights: Floats, asked: list[Indices]) -> Self:
@@ -151,7 +159,7 @@ class ListTask:
             linear = np.append(0.0, centers[j]), np.append(scale, ones)
             samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear))
             commons.append(CommonFit(stacks[j], scale, centers[j], *common))
-        return cls(rows, loss, tuple(samples), tuple(commons))
+        return cls(rows, loss, tuple(samples), tuple(commons), len(F) // rows.n_views)
 
 
 def mixed_with_mean(stack: Floats) -> Floats:
@@ -305,13 +313,16 @@ def sample_maps(task: ListTask, names: Iterable[str]) -> list[dict[str, GateFeat
     maps, inputs = {name: task.rows.maps[name] for name in names}, task.rows.inputs
     if all(isinstance(one, FixedFeatures) for one in maps.values()):
         return [maps for _ in task.samples]
+    if task.rows.n_views > 1:
+        n = task.n_entries
+        inputs = Inputs(inputs.Z[:n], inputs.inside[:n], inputs.columns[:n])
     return about_what_matters(maps, inputs, _pulls(task))
 
 
 def _pulls(task: ListTask) -> list[tuple[Indices, Floats]]:
-    """Some rows of every sample, and the slopes (rows, M) of the loss there in the scores, at the reference."""
-    apart = -(-len(task.rows) // (2 * MOST_ROWS))
-    some, samples = np.arange(0, len(task.rows), apart), task.samples
+    """Some entries of every sample, and the slopes (rows, M) of the loss there in the scores, at the reference."""
+    apart = -(-task.n_entries // (2 * MOST_ROWS))
+    some, samples = np.arange(0, len(task.rows.F), apart), task.samples
     F, references = task.rows.F[some], np.stack([sample.reference for sample in samples])
     z, scales = F @ references.T, np.array([sample.scale for sample in samples])
     slopes = task.loss.part(some).scaled(scales).slope(z)
@@ -320,7 +331,7 @@ def _pulls(task: ListTask) -> list[tuple[Indices, Floats]]:
         weight = sample.sample_weight[some]
         kept = np.flatnonzero(weight)
         pulls = (weight * slopes[:, j])[kept, None] * (references[j] * (F[kept] - z[kept, j][:, None]))
-        found.append((some[kept], pulls))
+        found.append((some[kept] % task.n_entries, pulls))
     return found
 
 

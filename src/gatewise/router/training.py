@@ -32,7 +32,11 @@ MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits expert
 TEST_FOLDS, LEAST_FOLDS = 6, 4  # of the test, where the splits cannot serve; without so many there is no test
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 # The power of the likelihood: where experts are fitted on folds, to numbers or to classes; and where they are given.
-FITTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.3, 0.5
+FITTED_RATE, NESTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.1, 0.3, 0.5
+LEAST_NESTED, MOST_NESTED = (
+    40,
+    3_000,
+)  # rows with nested forecasts: with fewer, folds are tiny; of more, fits are slow
 WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 ROUNDS = 4  # of backfitting, at most
@@ -170,15 +174,16 @@ def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[
 
     A gate whose coefficients are many for its rows is tried with small spreads only.
     """
-    gates, settings = _softmax_gates(task, distinct), task.settings
+    gates, settings, n = _softmax_gates(task, distinct), task.settings, len(seen.F) // seen.n_views
     ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
     if None in ks:
         ks = [k for k in ks if k is None or k < len(distinct)]
     pairs = {}
     for name, gate in gates.items():
-        room = ROWS_PER_SPREAD * len(seen.F) / max(1, len(distinct) * seen.maps[name].n_features)
+        room = ROWS_PER_SPREAD * n / max(1, len(distinct) * seen.maps[name].n_features)
         spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
         pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
+    names = [task.routed.experts[m][0] for m in distinct]
     trees: list[Candidate] = []
     if None in task.ks:
         trees = tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
@@ -187,7 +192,6 @@ def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[
         else:
             trees += shared_learners(settings.learners)
     corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
-    names = [task.routed.experts[m][0] for m in distinct]
     return candidate_list(names, pairs, corrected, trees)
 
 
@@ -200,8 +204,11 @@ def _prepare(
     task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices, distinct: Indices
 ) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
+    n, views = len(held_out.rows), _forecast_views(held_out)
+    n_views = len(views[0]) // n
     inputs = task.seen(held_out.rows)
-    seen = inputs if len(known) == len(held_out.rows) else inputs[known]
+    repeated = inputs if n_views == 1 else inputs[np.tile(np.arange(n), n_views)]
+    seen = inputs if len(known) == n else inputs[known]
     loss: Loss
     guard: ForecastGuard | ProbabilityFloor
     if task.routed.outputs:
@@ -210,15 +217,32 @@ def _prepare(
         F, looked, loss = classes.observed, classes.confidence, LogLoss()
     else:
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
-        F = looked = guard.apply(held_out.F, held_out.rows)[0][:, distinct]
+        F = looked = guard.apply(*views)[0][:, distinct]
         loss = ResidualLoss(target, task.settings.density)
     gates = _softmax_gates(task, distinct)
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
-    rows = ListRows(inputs, F, classes, maps)
+    rows = ListRows(repeated, F, classes, maps, n_views)
     view = RowView(guard, distinct, held_out.F.shape[1])
-    fitted = CLASS_RATE if task.routed.outputs else FITTED_RATE
-    rate = task.settings.rate or (fitted if task.splits else GIVEN_RATE)
-    return RouterSample(rows, held_out, loss, task.sample_weight, rate), view
+    return RouterSample(rows, held_out, loss, task.sample_weight, _rate(task, held_out)), view
+
+
+def _rate(task: TrainingTask, held_out: HeldOut) -> float:
+    """The power of the likelihood: the one asked for, or that of the kind of forecasts."""
+    if task.settings.rate is not None:
+        return task.settings.rate
+    if not task.splits:
+        return GIVEN_RATE
+    if task.routed.outputs:
+        return CLASS_RATE
+    return FITTED_RATE if held_out.nested is None else NESTED_RATE
+
+
+def _forecast_views(held_out: HeldOut) -> tuple[Floats, Indices]:
+    """The held-out forecasts (N, M), with the nested ones of every group behind them; and the numbers of the rows."""
+    if held_out.nested is None:
+        return held_out.F, held_out.rows
+    views = [held_out.F, *held_out.nested.F]
+    return np.concatenate(views), np.concatenate([held_out.rows] * len(views))
 
 
 def _with_floors(
@@ -374,11 +398,25 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
         _check_shared(task, held.F)
         always[held.rows] = held.F.sum(axis=1)
     pool = task.routed if weights is None else _weighted(task, weights)
-    routed, held = pool.fit(task.X, task.y - always, task.splits)
+    fit_pool = pool.fit_nested if _nests(task) else pool.fit
+    routed, held = fit_pool(task.X, task.y - always, task.splits)
     fit, view = route(task, _some_entries(task, held), task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     stage = TrainingStage(error, _specialization(task, fit))
     return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))
+
+
+def _nests(task: TrainingTask) -> bool:
+    """Whether experts are also fitted without pairs of folds: for few rows, each held out once, but not in time.
+
+    The list that is judged on a fold is then fitted to forecasts of experts that never saw its responses. Classes
+    have no such fits, as sigmoids are fitted to out-of-fold decisions.
+    """
+    n, rows = len(task.y), np.concatenate([test for _, test in task.splits])
+    few = LEAST_NESTED <= n <= MOST_NESTED and not task.routed.outputs
+    if not few or len(task.splits) < LEAST_FOLDS or len(np.unique(rows)) < len(rows):
+        return False
+    return any(test.size and train.size and test.min() < train.max() for train, test in task.splits)
 
 
 def _check_shared(task: TrainingTask, F: Floats) -> None:

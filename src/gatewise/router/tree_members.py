@@ -253,7 +253,7 @@ class ProductMembers:
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
         """Fit every ridge regression, with many rows to an even choice of them."""
         F, M = task.rows.F, task.rows.F.shape[1]
-        few = np.arange(0, len(F), -(-len(F) // MOST_PRODUCT_ROWS))
+        few = np.arange(0, len(F), -(-task.n_entries // MOST_PRODUCT_ROWS))
         features, factors = _factors(task.commons[0], task.rows, 1.0)
         columns = (features[few, :, None] * factors[few, None, :]).reshape(len(few), -1)
         spreads = [c.spread for c in candidates]

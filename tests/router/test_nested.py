@@ -1,0 +1,189 @@
+"""Nested forecasts: a list that is judged on a fold has learned nothing of the responses of the fold."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
+from sklearn.neighbors import KNeighborsRegressor
+
+import gatewise as gw
+from gatewise.experts.pool import Pool
+from gatewise.router import learning, training
+from gatewise.router.settings import MoESettings
+
+n = 90
+EXPERTS = [("near", KNeighborsRegressor(3)), ("line", LinearRegression())]
+SETTINGS = MoESettings(n_orders=2, spreads=(1.0, 10.0), test=False)
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(X[:, 0] > 0, X[:, 1], -X[:, 1]) + 0.5 * rng.normal(size=n)
+
+
+def five(X):
+    return list(KFold(5, shuffle=True, random_state=0).split(X))
+
+
+def mixed_up(y, rows):
+    """The same responses, other places within these rows: ranges and means of y stay."""
+    changed = y.copy()
+    changed[rows] = y[np.roll(rows, 1)]
+    return changed
+
+
+class TestForecasts:
+    @pytest.mark.parametrize("folds", [5, 7])
+    def test_they_are_those_of_fits_without_both_groups(self, rows, folds):
+        X, y = rows
+        splits = list(KFold(folds).split(X))
+        _, held = Pool(EXPERTS).fit_nested(X, y, splits)
+        group = np.arange(folds) * 5 // folds
+        assert np.array_equal(held.nested.group, group[held.fold])
+        for g in range(5):
+            for h in range(5):
+                known = np.concatenate(
+                    [test for (_, test), own in zip(splits, group, strict=True) if own not in (g, h)]
+                )
+                here = held.nested.group == h
+                for m, (_, expert) in enumerate(EXPERTS):
+                    twin = clone(expert).fit(X[np.sort(known)], y[np.sort(known)]).predict(X[held.rows[here]])
+                    np.testing.assert_allclose(held.nested.F[g, here, m], held.F[here, m] if g == h else twin)
+
+    def test_the_rest_is_as_without_them(self, rows):
+        X, y = rows
+        models, held = Pool(EXPERTS).fit_nested(X, y, five(X))
+        plain_models, plain = Pool(EXPERTS).fit(X, y, five(X))
+        np.testing.assert_array_equal(held.F, plain.F)
+        assert plain.nested is None
+        for one, two in zip(models, plain_models, strict=True):
+            np.testing.assert_array_equal(one.predict(X), two.predict(X))
+
+    def test_some_entries_keep_theirs(self, rows):
+        X, y = rows
+        _, held = Pool(EXPERTS).fit_nested(X, y, five(X))
+        some = np.array([3, 50, 88])
+        part = held.part(some)
+        np.testing.assert_array_equal(part.nested.F, held.nested.F[:, some])
+        np.testing.assert_array_equal(part.nested.group, held.nested.group[some])
+
+    def test_groups_of_rows_are_not_divided(self, rows):
+        X, y = rows
+        groups = np.arange(n) // 6
+        splits = list(GroupKFold(5).split(X, y, groups))
+        seen = []
+
+        class Noting(LinearRegression):
+            def fit(self, X, y):
+                seen.append(X)
+                return super().fit(X, y)
+
+        Pool([("line", Noting())]).fit_nested(X, y, splits)
+        assert len(seen) == 16
+        places = {row.tobytes(): i for i, row in enumerate(X)}
+        for own in seen:
+            inside = np.bincount(groups[[places[row.tobytes()] for row in own]], minlength=15)
+            assert set(inside) <= {0, 6}
+
+
+def lists_of(X, y, cv):
+    """The list's forecasts of every fold, and the call that made them."""
+    calls, fit_lists = [], learning.fit_lists
+
+    def listening(*given):
+        calls.append((given, fit_lists(*given)))
+        return calls[-1][1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(learning, "fit_lists", listening)
+        gw.MoERegressor(EXPERTS, cv=cv, random_state=0, settings=SETTINGS).fit(X, y)
+    return calls[0]
+
+
+def exact(candidate):
+    """Whether no unit of a member comes from the forecasts of all rows."""
+    return candidate.family in ("plain", "softmax") and candidate.name != "forecast"
+
+
+class TestLists:
+    def test_a_list_has_not_seen_the_responses_of_its_fold(self, rows):
+        X, y = rows
+        splits = five(X)
+        changed = mixed_up(y, splits[2][1])
+        (candidates, *_), before = lists_of(X, y, splits)
+        _, after = lists_of(X, changed, splits)
+        kept = np.array([exact(c) for c in candidates])
+        assert 10 < kept.sum() < len(kept)
+        np.testing.assert_array_equal(before[2][1][:, kept], after[2][1][:, kept])
+        gaps = np.sqrt(np.mean((before[2][1] - after[2][1]) ** 2, axis=0)) / y.std()
+        assert gaps.max() < 0.05  # means and widths of forecasts at all rows are the units of the others
+        for other in (0, 1, 3, 4):
+            assert np.abs(before[other][1] - after[other][1]).max() > 0.5
+
+    def test_without_nesting_it_has(self, rows, monkeypatch):
+        monkeypatch.setattr(training, "MOST_NESTED", 0)
+        X, y = rows
+        splits = five(X)
+        (candidates, *_), before = lists_of(X, y, splits)
+        _, after = lists_of(X, mixed_up(y, splits[2][1]), splits)
+        kept = np.array([exact(c) for c in candidates])
+        assert np.abs(before[2][1] - after[2][1])[:, kept].max() > 0.1
+
+    def test_all_views_at_once_are_as_one_by_one(self, rows):
+        X, y = rows
+        (candidates, seen, loss, weight, splits, seed, purpose), found = lists_of(X, y, 5)
+        assert (seen.n_views, len(splits)) == (6, 6)
+        for view, ((known, out), (_, forecasts)) in enumerate(zip(splits, found, strict=True)):
+            start = 0 if view == 5 else n * (1 + view)  # the last split is that of all rows, the first view
+            alone = seen.part(np.arange(start, start + n))
+            assert alone.n_views == 1
+            here = loss.part(np.arange(start, start + n))
+            one = learning.fit_lists(
+                candidates, alone, here, weight[:n], [(known - start, out - start)], seed, purpose
+            )
+            gaps = np.abs(forecasts - one[0][1]) / y.std()
+            assert gaps[:, [exact(c) for c in candidates]].max() < 1e-4
+            smooth = np.sqrt(np.mean(gaps**2, axis=0))[[c.name != "forest" for c in candidates]]
+            assert (
+                smooth.max() < 0.1
+            )  # the units are those of the first view; a forest draws its columns by their order
+
+    def test_a_trial_on_some_entries_takes_all_views(self, rows, monkeypatch):
+        monkeypatch.setattr(training, "MOST_TRIED", 60)
+        X, y = rows
+        (_, seen, *_), _ = lists_of(X, y, 5)
+        assert (seen.n_views, len(seen.F)) == (6, 6 * 42)
+        assert np.isfinite(gw.MoERegressor(EXPERTS, random_state=0, settings=SETTINGS).fit(X, y).predict(X)).all()
+
+
+class TestWhere:
+    @pytest.mark.parametrize(
+        "cv", [KFold(5), KFold(10, shuffle=True, random_state=1), GroupKFold(5), KFold(4)], ids=str
+    )
+    def test_folds_that_hold_every_row_out_once(self, rows, cv):
+        X, y = rows
+        groups = {"groups": np.arange(n) // 3} if isinstance(cv, GroupKFold) else {}
+        model = gw.MoERegressor(EXPERTS, cv=cv, random_state=0, settings=SETTINGS).fit(X, y, **groups)
+        assert model.verdict_.widened == 1.5
+
+    @pytest.mark.parametrize("cv", [KFold(3), RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)], ids=str)
+    def test_not_few_folds_and_not_repeated_ones(self, rows, cv):
+        X, y = rows
+        assert gw.MoERegressor(EXPERTS, cv=cv, random_state=0, settings=SETTINGS).fit(X, y).verdict_.widened == 1.8
+
+    def test_not_rows_in_time_and_not_very_few_or_many(self, rows, monkeypatch):
+        X, y = rows
+        fits, fit_nested = [], Pool.fit_nested
+        monkeypatch.setattr(Pool, "fit_nested", lambda *given: fits.append(given) or fit_nested(*given))
+        model = gw.MoERegressor(EXPERTS, random_state=0, settings=SETTINGS)
+        clone(model).set_params(cv=TimeSeriesSplit(5)).fit(X, y)
+        clone(model).fit(X[:39], y[:39])
+        monkeypatch.setattr(training, "MOST_NESTED", n - 1)
+        clone(model).fit(X, y)
+        assert not fits
+        monkeypatch.setattr(training, "MOST_NESTED", n)
+        clone(model).fit(X, y)
+        assert len(fits) == 1
