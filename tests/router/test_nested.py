@@ -14,7 +14,7 @@ from gatewise.router.settings import MoESettings
 
 n = 90
 EXPERTS = [("near", KNeighborsRegressor(3)), ("line", LinearRegression())]
-SETTINGS = MoESettings(n_orders=2, spreads=(1.0, 10.0), test=False)
+SETTINGS = MoESettings(n_orders=2, spreads=(0.3, 1.0), test=False)
 
 
 @pytest.fixture
