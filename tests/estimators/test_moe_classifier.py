@@ -458,9 +458,15 @@ class TestBadInput:
         assert "'bad'" in "".join(error.value.__notes__)
         assert str(pickle.loads(pickle.dumps(error.value))) == str(error.value)
 
-    def test_shared_experts_are_no_parameter(self):
-        with pytest.raises(TypeError, match="shared"):
-            gw.MoEClassifier(PLAIN, shared=PLAIN)
+    def test_shared_experts_are_refused_in_words(self, halves):
+        X, y, _ = halves
+        model = clone(gw.MoEClassifier(PLAIN, shared=[("rest", GaussianNB())]))
+        assert model.get_params()["shared"][0][0] == "rest"
+        with pytest.raises(ValueError, match=r"shared must be empty, not \['rest'\]: nothing may be added to a prob"):
+            model.fit(X, y)
+        with pytest.raises(TypeError, match="shared must be a list"):
+            gw.MoEClassifier(PLAIN, shared=GaussianNB()).fit(X, y)
+        model.set_params(shared=[], settings=BARE).fit(X[:60], y[:60])
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from gatewise.estimators.validation import (
 )
 from gatewise.experts.calibrated_classifiers import CalibratedClassifiers
 from gatewise.experts.class_expert import ClassExpert
-from gatewise.experts.pool import nonzero_assignments, Pool
+from gatewise.experts.pool import named_experts, NamedExperts, nonzero_assignments, Pool
 from gatewise.gates.inputs import GateInputs
 from gatewise.losses import LogLoss
 from gatewise.progress import RUNNING
@@ -72,6 +72,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     device : str or None
         Where softmax gates are fitted: ``None`` for compiled code on the CPU, "cuda" for a GPU
         (`gatewise[nn]`), "cpu" for PyTorch on the CPU. All else stays on the CPU.
+    shared : empty sequence
+        Must stay empty. `MoERegressor` adds the predictions of its shared experts to the mixture; nothing may be
+        added to a probability.
 
     Attributes
     ----------
@@ -118,6 +121,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         cost: Any = None,
         verbose: int = 0,
         device: str | None = None,
+        shared: Sequence[Any] = (),
     ) -> None:
         self.experts = experts
         self.gates = gates
@@ -129,12 +133,12 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.cost = cost
         self.verbose = verbose
         self.device = device
+        self.shared = shared
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
-        experts, _ = checked_experts(self.experts, (), "classifier")
-        _check_names([name for name, _ in experts])
+        experts = self._checked_experts()
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
@@ -276,6 +280,17 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         if measure not in ("log loss", "errors"):
             raise ValueError(f"measure must be 'log loss' or 'errors', not {measure!r}")
         return self._router.regions if measure == "log loss" else self._error_regions
+
+    def _checked_experts(self) -> NamedExperts:
+        """The experts as pairs (name, classifier), or an error that says what is wrong with them."""
+        if added := [name for name, _ in named_experts(self.shared, "shared", least=0)]:
+            raise ValueError(
+                f"shared must be empty, not {added}: nothing may be added to a probability, so a classifier has no "
+                "shared experts; put these into experts"
+            )
+        experts, _ = checked_experts(self.experts, (), "classifier")
+        _check_names([name for name, _ in experts])
+        return experts
 
     def _wrapped(self, experts: Sequence[tuple[str, Any]], prefit: bool, seed: int) -> list[tuple[str, ClassExpert]]:
         """The experts as ones that answer with probabilities of all classes."""
