@@ -29,6 +29,7 @@ RULE = 5  # raise it when the router or its test changes what it finds
 GAP = 0.05  # nats a row
 GATE = f"a gate, {GAP} nats better"
 SIZES, POWER_SIZES = (100, 300, 1000), (500, 2000)
+LARGE = ("noise", "exact blend"), 3000
 FRESH = 20_000
 
 
@@ -36,6 +37,7 @@ def cells() -> Iterator[tuple[str, int]]:
     """The designs and their sizes."""
     for name in CLASS_NULLS:
         yield from ((name, n) for n in SIZES)
+    yield from ((name, LARGE[1]) for name in LARGE[0])
     yield from ((GATE, n) for n in POWER_SIZES)
 
 
