@@ -371,13 +371,39 @@ def test_the_summary_tells_calibration_errors():
         model.summary(X, np.full(N, "c"))
 
 
-def test_the_summary_of_several_classes_says_how_calibration_errors_are_had():
-    expert = [("even", lambda rows: np.full((len(rows), 3), 1 / 3))] * 2
-    experts = [(f"{name} {m}", one) for m, (name, one) in enumerate(expert)]
-    gate = gw.LinearGate(2)
-    model = gw.RouterClassifier(experts, gate, gate.net([0.0, 2.0], d=2), blocks=ORDER).fit(X, np.arange(N) % 3)
-    assert model.summary().endswith("calibration errors of 3 classes need new rows: summary(X, y)")
-    assert "need new rows" not in model.summary(X, np.arange(N) % 3)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weight", [None, np.where(np.arange(N) % 2, 2.5, 1.0)], ids=["plain", "weighted"])
+def test_the_summary_of_three_classes_tells_the_calibration_error_one_step_ahead(kind, weight):
+    gate, net = KINDS[kind]
+    model = gw.RouterClassifier(EXPERTS, gate, net, blocks=ORDER).fit(X, Y, sample_weight=weight)
+    counts, outcome, P = (
+        np.ones(N) if weight is None else weight,
+        np.searchsorted(LABELS, Y),
+        model.expert_probabilities(X),
+    )
+    gates = np.stack([gate.weights(X, theta) for theta in all_thetas(net)])
+    z = np.einsum("snm,nmc->snc", gates, P)
+    losses = np.cumsum(counts * np.log(z[:, np.arange(N), outcome]), axis=1)
+    ahead = np.einsum("sn,snc->nc", softmax(np.column_stack([np.zeros(len(z)), losses[:, :-1]]), axis=0), z)
+    np.testing.assert_allclose(ahead[np.arange(N), outcome], model.online_probabilities_)
+    wanted = [ClassScores.of(p, outcome, counts) for p in (ahead, P.mean(axis=1), *P.swapaxes(0, 1))]
+    lines = model.summary().splitlines()
+    assert lines[0] == f"log loss, and calibration error one step ahead (mean over {N} rows):"
+    assert [line.split()[-2:] for line in lines[1:6]] == [
+        [f"{one.log_loss:.4g}", f"{one.calibration_error:.4g}"] for one in wanted
+    ]
+    assert "new rows" not in model.summary()
+
+
+def test_the_summary_of_several_classes_says_how_a_calibration_error_is_had():
+    experts = [(f"even {m}", lambda rows: np.full((len(rows), 3), 1 / 3)) for m in range(2)]
+    y = np.arange(N) % 3
+    model = gw.RouterClassifier(experts, gw.LinearGate(2), gw.Particles(20), blocks=ORDER, random_state=0).fit(X, y)
+    lines = model.summary().splitlines()
+    assert lines[1].split()[-1] == "-"
+    assert lines[2].split()[-1] != "-"
+    assert lines[-1] == "the router's calibration error needs new rows: summary(X, y)"
+    assert "needs new rows" not in model.summary(X, y)
 
 
 def test_a_candidate_that_is_fitted_and_has_no_probabilities_is_told_so():

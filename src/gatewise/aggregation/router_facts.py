@@ -1,6 +1,6 @@
 """What a learned router has to say for itself: errors one step ahead, the use of each expert, the candidates left."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class ClassRouterFacts:
     """Mean log losses one step ahead of the aggregate, of every expert and of the mean; else as `RouterFacts`.
 
     The means are by sample weight. ``calibration`` (2 + M,) are the expected calibration errors of the router, of
-    equal weights and of the experts; None where they are not known.
+    equal weights and of the experts; NaN where one is not known.
     """
 
     names: list[str]
@@ -59,17 +59,16 @@ class ClassRouterFacts:
     n: int
     n_candidates: int
     effective: float
-    calibration: Floats | None = None
+    calibration: Floats
 
     def text(self) -> str:
         """The facts in lines."""
         best = int(self.experts.argmin())
-        beside = "" if self.calibration is None else ", and calibration error"
         change = self.aggregate - self.experts[best]
         side = "below" if change <= 0 else "above"
         return "\n".join(
             [
-                f"log loss{beside} one step ahead (mean over {self.n:,} rows):",
+                f"log loss, and calibration error one step ahead (mean over {self.n:,} rows):",
                 *_table(self, self.calibration),
                 f"{abs(change):.3g} nats {side} the best single expert, {self.names[best]}",
                 f"{self.effective:,.1f} of {self.n_candidates:,} candidates are left",
@@ -84,12 +83,13 @@ def _table(facts: RouterFacts | ClassRouterFacts, beside: Floats | None = None) 
 
 
 def value_lines(names: Sequence[str], values: Floats) -> list[str]:
-    """A line of values (2 + M, k) for the router, for equal weights and for every expert.
+    """A line of values (2 + M, k) for the router, for equal weights and for every expert; a dash for NaN.
 
-    >>> value_lines(["a"], np.array([[0.1, 2.0], [0.25, 3.0], [1.0, 4.0]]))
-    ['  router         0.1   2', '  equal weights  0.25  3', '  a              1     4']
+    >>> value_lines(["a"], np.array([[0.1, np.nan], [0.25, 3.0], [1.0, 4.0]]))
+    ['  router         0.1   -', '  equal weights  0.25  3', '  a              1     4']
     """
-    rows = [("router", "equal weights", *names), *([f"{value:.4g}" for value in column] for column in values.T)]
+    shown = [["-" if np.isnan(value) else f"{value:.4g}" for value in column] for column in values.T]
+    rows = [("router", "equal weights", *names), *shown]
     widths = [max(map(len, column)) for column in rows]
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -102,12 +102,12 @@ def class_router_facts(
     setting: AggregationSetting,
     fits: Sequence[OrderFit],
     weights: Sequence[Floats],
-    calibration: Callable[[Floats, Floats], Floats] | None = None,
+    calibration: Floats,
 ) -> ClassRouterFacts:
     """The facts of the fits of all orders, whose forecasts are the probabilities of what was observed.
 
-    ``weights`` (n3,) are the sample weights of each order's aggregation rows. ``calibration`` returns calibration
-    errors (k,) from probabilities of what was observed (n, k) and sample weights (n,).
+    ``weights`` (n3,) are the sample weights of each order's aggregation rows, ``calibration`` (2 + M,) the
+    calibration errors of `ClassRouterFacts`.
     """
     F, online = np.concatenate([fit.F for fit in fits]), np.concatenate([fit.online for fit in fits])
     weight, mean = np.concatenate(weights), F.mean(axis=1)
@@ -119,7 +119,7 @@ def class_router_facts(
         n=len(online),
         n_candidates=_size(setting),
         effective=float(np.mean([fit.effective for fit in fits])),
-        calibration=None if calibration is None else calibration(np.column_stack([online, mean, F]), weight),
+        calibration=calibration,
     )
 
 

@@ -10,10 +10,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.aggregation.blocks import Blocks
+from gatewise.aggregation.class_forecasts import class_forecasts
 from gatewise.aggregation.l2_projection import L2Projection
 from gatewise.aggregation.ordered import AggregationSetting, Observations, OrderFit
 from gatewise.aggregation.particles.particle_run import Particles
-from gatewise.aggregation.router_facts import class_router_facts, value_lines
+from gatewise.aggregation.router_facts import class_router_facts, ClassRouterFacts, value_lines
 from gatewise.aggregation.router_run import learn_along
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked
 from gatewise.arrays import as_rng, check_readout, Floats, Indices, Readout
@@ -32,7 +33,7 @@ from gatewise.gates import Gate
 from gatewise.losses import Outcome
 from gatewise.nets import ListNet, Net
 from gatewise.progress import RUNNING
-from gatewise.router.class_scores import ClassScores, two_class_calibration
+from gatewise.router.class_scores import calibration_error, ClassScores
 
 
 class RouterClassifier(ProbabilityModel):
@@ -124,7 +125,8 @@ class RouterClassifier(ProbabilityModel):
         classifiers = FlooredClassifiers.of(pools.experts.experts, table.labels, seed=seed, weight=weight)
         n1, _, n3, n4 = counts = blocks.counts(n, classifiers.pool.can_predict, measure is None)
         orders = block_orders(blocks, n, n1, rng, table.labels)
-        classifiers, F = _asked(classifiers, table, orders[0][:n1])
+        classifiers, P = _asked(classifiers, table, orders[0][:n1])
+        codes = classifiers.codes(table.labels)
         net = self.net if isinstance(self.net, Net | Particles) else ListNet(self.net)
         if isinstance(net, Net):
             self.gate.check_theta(net.theta([0]), table.numbers.shape[1])
@@ -135,14 +137,12 @@ class RouterClassifier(ProbabilityModel):
             blocks=blocks,
             counts=counts,
             pools=GatedExperts(classifiers.pool, Pool([])),
-            static=F,
+            static=P[np.arange(n), :, codes],
             n_threads=numba.get_num_threads(),
         )
         sample = Observations(table.X, table.numbers, np.zeros(n), copies=weight)  # the residual of a mixture z is -z
         self._router, fits = learn_along(setting, sample, orders, measure, rng)
-        weights = [np.ones(n3) if weight is None else weight[order[n1 : n1 + n3]] for order in orders]
-        calibration = two_class_calibration if len(classifiers.classes) == 2 else None
-        self._classifiers, self._facts = classifiers, class_router_facts(setting, fits, weights, calibration)
+        self._classifiers, self._facts = classifiers, _facts(setting, sample, orders, fits, P, codes)
         self.blocks_ = (n1, n3, n4) if n4 else (n1, n3)
         self._report(fits, [table.number[order] for order in orders])
         return self
@@ -160,16 +160,20 @@ class RouterClassifier(ProbabilityModel):
         return self._router.gate_weights(X, readout)
 
     def summary(self, X: Any = None, y: Any = None) -> str:
-        """What was learned, as text: log losses one step ahead, and how sure the gate is.
+        """What was learned, as text: log losses and calibration errors one step ahead, and how sure the gate is.
 
-        Of two classes also the expected calibration errors one step ahead. With rows X and labels y (n,), which
-        should be new, log losses and calibration errors there, for any number of classes.
+        With rows X and labels y (n,), which should be new, log losses and calibration errors there, too. A candidate
+        is weighed by the probability of the label that came, and a calibration error needs those of all classes. Of
+        more than two, they are had by a second pass over the rows. It is not made with particles, which would move
+        differently, nor with nets so large that it would take long (`class_forecasts`): then a dash stands for the
+        router's calibration error one step ahead.
         """
         check_is_fitted(self)
-        told, C = self._facts.text(), len(self.classes_)
+        told = self._facts.text()
         if X is not None:
             return f"{told}\n{self._scores_on(X, y)}"
-        return told if C == 2 else f"{told}\ncalibration errors of {C} classes need new rows: summary(X, y)"
+        known = np.isfinite(self._facts.calibration[0])
+        return told if known else f"{told}\nthe router's calibration error needs new rows: summary(X, y)"
 
     def _scores_on(self, X: Any, y: Any) -> str:
         """Log loss and calibration error of the router, of equal weights and of every expert, in lines."""
@@ -194,7 +198,7 @@ class RouterClassifier(ProbabilityModel):
 
 
 def _asked(classifiers: FlooredClassifiers, table: LabelledRows, first: Indices) -> tuple[FlooredClassifiers, Floats]:
-    """The experts, fitted to the first block where need be, and what they gave to the other labels, (n, M)."""
+    """The experts, fitted to the first block where need be, and their probabilities at the other rows, (n, M, C)."""
     X, labels = table.X, table.labels
     rest, now = np.setdiff1d(np.arange(len(labels)), first), RUNNING.get()
     if now is not None:
@@ -202,6 +206,35 @@ def _asked(classifiers: FlooredClassifiers, table: LabelledRows, first: Indices)
     if len(first):
         weight = None if table.weight is None else table.weight[first]
         classifiers = classifiers.fitted(_safe_indexing(X, first), labels[first], weight)
-    F = np.full((len(labels), len(classifiers.pool)), np.nan)
-    F[rest] = classifiers.observed(_safe_indexing(X, rest) if len(first) else X, labels[rest])
-    return classifiers, F
+    P = np.full((len(labels), len(classifiers.pool), len(classifiers.classes)), np.nan)
+    P[rest] = classifiers.probabilities(_safe_indexing(X, rest) if len(first) else X)
+    return classifiers, P
+
+
+def _facts(
+    setting: AggregationSetting,
+    sample: Observations,
+    orders: list[Indices],
+    fits: list[OrderFit],
+    P: Floats,
+    codes: Indices,
+) -> ClassRouterFacts:
+    """The facts of all orders, from the experts' probabilities P (n, M, C) and the numbers of the classes (n,)."""
+    start, n3 = setting.counts.burn_in, setting.counts.aggregation
+    parts = [order[start : start + n3] for order in orders]
+    weights = [np.ones(n3) if sample.copies is None else sample.copies[part] for part in parts]
+    if P.shape[2] == 2:
+        ours = [_two_classes(fit.online, codes[part]) for fit, part in zip(fits, parts, strict=True)]
+    else:
+        found = [class_forecasts(setting, sample, order, P, codes) for order in orders]
+        ours = [np.full((n3, P.shape[2]), np.nan) if one is None else one for one in found]
+    rows, weight = np.concatenate(parts), np.concatenate(weights)
+    answers = [np.concatenate(ours), P[rows].mean(axis=1), *P[rows].swapaxes(0, 1)]
+    errors = [calibration_error(p.max(axis=1), p.argmax(axis=1) == codes[rows], weight) for p in answers]
+    return class_router_facts(setting, fits, weights, np.array(errors))
+
+
+def _two_classes(online: Floats, codes: Indices) -> Floats:
+    """The probabilities of both classes, (n, 2), from those of the classes that came, (n,)."""
+    came = codes[:, None] == np.arange(2)
+    return np.where(came, online[:, None], 1.0 - online[:, None])
