@@ -1,8 +1,9 @@
 """``python -m benchmarks.real.weighing``: ways to weigh the members of the router's list, on real data.
 
-Every way sees the same fitted list with the same held-out forecasts, and ends with one share for every member. The
-file has test errors over those of the rule that ships: AFTER on held-out rows with a small power of the likelihood,
-averaged over random orders of the rows.
+Every way sees the same fitted list with the same held-out forecasts, and ends with one share for every member; but
+for two, whose held-out forecasts come from other fits of experts and list. The file has test errors over those of the
+rule that ships: AFTER on nested held-out forecasts with a small power of the likelihood, averaged over random orders
+of the rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +30,12 @@ from gatewise.app.terminal import console, Jobs, show_progress
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators import MoERegressor
 from gatewise.losses import ResidualLoss
-from gatewise.router import learning
+from gatewise.router import learning, training
 from gatewise.router.candidates import Candidate, CONVEX, log_prior
 from gatewise.router.settings import MoESettings
-from gatewise.router.training import FITTED_RATE
+from gatewise.router.training import FITTED_RATE, NESTED_RATE
 
-POWERS = (0.02, 0.05, 0.2, 1.0)
+POWERS = (0.05, 0.1, 0.2, 1.0)
 ORDERS = 10
 FRESH = 5  # one row in so many is held back by "fresh rows"
 
@@ -55,7 +56,7 @@ class HeldOutList(NamedTuple):
 Rule = Callable[[HeldOutList], Floats]
 
 
-def after(held: HeldOutList, power: float = FITTED_RATE, orders: int = ORDERS) -> Floats:
+def after(held: HeldOutList, power: float = NESTED_RATE, orders: int = ORDERS) -> Floats:
     """Shares (S,) by the rule of the router, with a power of the likelihood and a number of random orders."""
     n, rng = len(held.y), np.random.default_rng(0)
     shuffled = [rng.permutation(n) for _ in range(orders)]
@@ -146,6 +147,16 @@ class FreshWeights(OtherWeights):
         return self
 
 
+class PlainFolds(OtherWeights):
+    """Shares from ordinary out-of-fold forecasts: experts of other folds saw the responses that are judged."""
+
+    def fit(self, X: Any, y: Floats) -> "PlainFolds":
+        """Fit the router without nested forecasts, and weigh its members."""
+        with patch.object(training, "MOST_NESTED", 0):
+            super().fit(X, y)
+        return self
+
+
 def competitors() -> list[Competitor]:
     """The router, and every other rule."""
 
@@ -155,6 +166,10 @@ def competitors() -> list[Competitor]:
         return kind(model, rule)
 
     rules = [(name, partial(built, OtherWeights, rule)) for name, rule in RULES.items()]
+    rules += [
+        (f"AFTER on plain folds, power {power:g}", partial(built, PlainFolds, partial(after, power=power)))
+        for power in (FITTED_RATE, NESTED_RATE, 1.0)
+    ]
     rules.append(("AFTER on fresh rows, power 1", partial(built, FreshWeights, partial(after, power=1.0))))
     others = [Competitor(f"weighing: {name}", build, version=f"{ROUTER_VERSION}") for name, build in rules]
     return [router(MoESettings(test=False)), *others]
