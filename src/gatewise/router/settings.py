@@ -41,9 +41,10 @@ class MoESettings:
         The tempering: the likelihood in the aggregation is taken to the power ``rate`` times `information`, a number
         up to 1 that falls where errors have heavy tails or depend on each other. AFTER itself has the power 1. None
         means 0.5 over experts that are given (``cv="prefit"``), whose errors on different rows are independent: that
-        is as in exponential weights for squared error. It means 0.05 over fitted experts: the held-out losses of rows
-        that share fits carry less information, and a small power averages over candidates that are nearly equal. Over
-        fitted classifiers, with the log loss, it means 0.3. Both were chosen on real data.
+        is as in exponential weights for squared error. It means 0.1 over fitted experts with nested forecasts: the
+        held-out losses of rows that share fits carry less information, and a small power averages over candidates
+        that are nearly equal. Without nested forecasts, which depend on one another more, it means 0.05, and over
+        fitted classifiers, with the log loss, 0.3. These were chosen on real data.
     test
         Whether the gain of gates is tested. The test fits experts and list once more, on halves of the rows; without
         it the headline never says that gating pays. Predictions do not depend on it.

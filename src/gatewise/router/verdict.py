@@ -23,8 +23,8 @@ OVERLAP = sqrt(2.0)  # how much larger the standard error is than that of indepe
 DEPTH = 3  # of the tree that describes regions
 MOST_DESCRIBED = 200  # columns that the tree looks at: beyond that, those that tell the leaders apart best
 WHOLE = (-np.inf, np.inf)
-# The same for a gain, which also differs from one fit to another: of ready forecasts, and of rows in time; and of
-# experts that are fitted on folds, where the response of a row also enters the forecasts of other folds.
+# The same for a gain, which also differs from one fit to another: of ready forecasts, nested ones and rows in time;
+# and of experts that are fitted on folds, where the response of a row also enters the forecasts of other folds.
 SPREAD_OF_FITS, SPREAD_OF_FOLDS = 1.5, 1.8
 
 
@@ -93,7 +93,7 @@ class HeldOutLosses:
     what gates change there, times the row's weight: its mean is positive if gates move predictions towards the
     responses. The answers are the aggregate without gates, the best candidate without one, and the aggregate with
     gates whose weights are replaced by their mean over the rows. ``across_folds`` says that the experts were fitted
-    on folds, so that the response of a row enters the forecasts of other folds.
+    on folds without nested forecasts, so that the response of a row enters the forecasts that its list learned from.
     """
 
     aggregate: Floats
@@ -142,8 +142,9 @@ def gain_interval(
     The differences of the losses have mean D and standard error s as if rows were independent. Rows share their
     fits, and the gain of the fit to all rows is not that of the fits to folds: the interval is D +- 1.96 f s,
     divided by the mean loss of the other answer. The factor f, ``widened``, is that of the corrected resampled t-test
-    with five folds, sqrt(1 + 5 / 4), for ready forecasts; for experts that are fitted on folds it is larger, as their
-    out-of-fold forecasts depend on one another. `benchmarks.verdict` counts how often the interval covers.
+    with five folds, sqrt(1 + 5 / 4), for ready and for nested forecasts; for other experts that are fitted on folds
+    it is larger, as their out-of-fold forecasts depend on one another. `benchmarks.verdict` counts how often the
+    interval covers.
 
     >>> gain = gain_interval(np.array([0.9, 0.8, 1.0]), np.ones(3), np.ones(3))
     >>> [round(number, 2) for number in gain]
