@@ -212,6 +212,15 @@ def test_a_masked_net_leaves_candidates_out():
     assert second.log_loss == pytest.approx(np.sort(losses)[1], rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_gate_tells_its_calibration_error_beside_its_log_loss(kind):
+    gate, net = KINDS[kind]
+    model = gw.GateClassifier(EXPERTS, gate, net=net).fit(X, Y)
+    scores = ClassScores.of(model.predict_proba(X), np.searchsorted(LABELS, Y))
+    assert model.report_.log_loss == pytest.approx(scores.log_loss)
+    assert model.calibration_error_ == pytest.approx(scores.calibration_error)
+
+
 def test_a_softmax_gate_is_at_least_as_good_as_scipy_finds():
     model = gw.GateClassifier(EXPERTS, DENSE, radius=3.0, random_state=0).fit(X, Y)
     rival = minimize(
@@ -300,10 +309,10 @@ def table(row):
         ([table([0.5, np.nan, 0.2])] * 2, Y, "must return finite numbers, but row 0"),
         ([table([0.5, 0.5])] * 2, Y, "a column for each of 3 classes"),
         ([table([0.5, 0.3, 0.2])] * 2, np.full(N, "a"), "at least two classes, but has one class"),
-        ([fitted(), fitted()], np.where(Y == "a", "z", Y), "the label 'z', which no expert has seen"),
+        ([fitted(), fitted()], np.where(Y == "a", "z", Y), r"the label 'z', which no (expert|candidate) has seen"),
         ([fitted(), fitted()], np.arange(N) % 2, "knows the classes"),
         ([fitted(), fitted()], RNG.normal(size=N), "Unknown label type"),
-        ([FrozenEstimator(LinearSVC().fit(X, Y))] * 2, Y, "needs predict_proba"),
+        ([("svm", FrozenEstimator(LinearSVC().fit(X, Y))), fitted()], Y, r"needs predict_proba, and 'svm' \(Frozen"),
     ],
 )
 def test_bad_input_is_named(experts, labels, told):
@@ -315,6 +324,15 @@ def test_bad_input_is_named(experts, labels, told):
     ):
         with pytest.raises((ValueError, TypeError), match=told):
             model.fit(X, labels)
+
+
+def test_candidates_are_called_candidates_in_errors():
+    for labels, told in (
+        (np.where(Y == "a", "z", Y), "the label 'z', which no candidate has seen"),
+        (np.arange(N) % 3, r"the candidate 'frozenestimator-1' knows the classes \['a', 'b', 'c'\]"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            gw.SelectorClassifier([fitted(), fitted()]).fit(X, labels)
 
 
 def test_a_class_that_only_an_expert_knows_has_a_column():

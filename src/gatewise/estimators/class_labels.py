@@ -30,7 +30,10 @@ def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
         _refuse_objects(labels)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("Input y contains NaN or infinity")
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        raise ValueError(f"{error} {type(model).__name__} is for classes, and MoERegressor for numbers.") from None
     return X, labels, checked_weight(X, labels, sample_weight, reset)
 
 

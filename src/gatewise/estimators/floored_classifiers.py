@@ -17,7 +17,7 @@ from gatewise.estimators.validation import check_kind, rows_that_count, validate
 from gatewise.experts.class_expert import ClassExpert
 from gatewise.experts.pool import nonzero_assignments, Pool, weight_params
 from gatewise.experts.protocol import can_predict
-from gatewise.router.class_rows import ClassRows, ProbabilityFloor
+from gatewise.router.class_rows import ProbabilityFloor
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +50,11 @@ class FlooredClassifiers:
         for name, expert in experts:
             check_kind(f"{kind}s", name, expert, "classifier")
         ready = {name: can_predict(expert) for name, expert in experts}
-        classes = all_classes(labels, [(name, expert) for name, expert in experts if ready[name]])
+        classes = all_classes(labels, [(name, expert) for name, expert in experts if ready[name]], kind)
         if given and all(hasattr(expert, "classes_") for _, expert in experts):
-            _check_known(labels, experts)
+            _check_known(labels, experts, kind)
         wrapped = [
-            (name, ClassExpert.of_fitted(one, classes) if ready[name] else ClassExpert(one, classes, seed))
+            (name, ClassExpert.of_fitted(one, classes, name) if ready[name] else ClassExpert(one, classes, seed))
             for name, one in experts
         ]
         n = float(len(labels)) if weight is None else max(float(len(labels)), float(weight.sum()))
@@ -81,10 +81,6 @@ class FlooredClassifiers:
     def probabilities(self, X: Any) -> Floats:
         """The experts' probabilities with the floor, (n, M, C)."""
         return self.floor.apply(self.pool.predict(X))
-
-    def observed(self, X: Any, labels: NDArray[Any]) -> Floats:
-        """The probabilities that the experts gave to the labels (n,), (n, M)."""
-        return ClassRows(self.probabilities(X), self.codes(labels)).observed
 
     def mix(self, X: Any, weights: Floats) -> Floats:
         """sum_m weights_im p_m(c | x_i), (n, C); an expert is asked for the rows where it has weight."""
@@ -162,20 +158,20 @@ def blocks_of_classes(blocks: Blocks | None) -> Blocks:
     return replace(blocks, sigma=1.0)
 
 
-def _check_known(labels: NDArray[Any], experts: Sequence[tuple[str, Any]]) -> None:
+def _check_known(labels: NDArray[Any], experts: Sequence[tuple[str, Any]], kind: str) -> None:
     """An error where a label is none of the classes that the experts have seen."""
     strange = np.setdiff1d(labels, np.concatenate([np.asarray(expert.classes_) for _, expert in experts])).tolist()
     if strange:
-        raise ValueError(f"y has the label {strange[0]!r}, which no expert has seen")
+        raise ValueError(f"y has the label {strange[0]!r}, which no {kind} has seen")
 
 
-def all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]]) -> NDArray[Any]:
-    """The classes of the labels and of the fitted experts."""
+def all_classes(labels: NDArray[Any], fitted: Sequence[tuple[str, Any]], kind: str = "expert") -> NDArray[Any]:
+    """The classes of the labels and of the fitted experts, which an error calls by their ``kind``."""
     classes = np.unique(labels)
     known = [(name, np.asarray(one.classes_)) for name, one in fitted if hasattr(one, "classes_")]
     for name, own in known:
         if (own.dtype.kind in "OUS") != (classes.dtype.kind in "OUS"):
-            raise ValueError(f"the expert {name!r} knows the classes {own.tolist()}, and y has {classes.tolist()}")
+            raise ValueError(f"the {kind} {name!r} knows the classes {own.tolist()}, and y has {classes.tolist()}")
     found = np.unique(np.concatenate([classes, *(own for _, own in known)])) if known else classes
     if len(found) < 2:
         raise ValueError(f"y must have at least two classes, but has one class, {found.tolist()[0]!r}")

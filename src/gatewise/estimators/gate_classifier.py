@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from gatewise.arrays import as_rng, Floats
@@ -13,6 +14,8 @@ from gatewise.gates import Gate
 from gatewise.mixture.gate_fit import log_loss_search
 from gatewise.nets import Net
 from gatewise.progress import RUNNING
+from gatewise.router.class_rows import ClassRows
+from gatewise.router.class_scores import calibration_error
 
 
 class GateClassifier(ProbabilityModel):
@@ -41,10 +44,11 @@ class GateClassifier(ProbabilityModel):
         The parameter found.
     report_ : LeastLogLoss, SimplexLogLoss or NetLogLoss
         Its mean log loss, with the evidence that there is none better.
+    calibration_error_ : float
+        The expected calibration error of its probabilities of the most probable class, on the same rows.
 
     Examples
     --------
-    >>> import numpy as np
     >>> import gatewise as gw
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (400, 1))
@@ -84,14 +88,17 @@ class GateClassifier(ProbabilityModel):
         if now is not None:
             now.stage("experts")
         classifiers = FlooredClassifiers.of(pools.experts.experts, labels, seed=0)
-        F = classifiers.observed(given, labels)
+        asked = ClassRows(classifiers.probabilities(given), classifiers.codes(labels))
         if now is not None:
             now.stage("search of the gate")
         rng = as_rng(self.random_state)
         self.report_ = log_loss_search(
-            self.gate, self.net, rows, F, radius=self.radius, n_starts=self.n_starts, rng=rng
+            self.gate, self.net, rows, asked.observed, radius=self.radius, n_starts=self.n_starts, rng=rng
         )
         self.theta_, self._classifiers = self.report_.theta, classifiers
+        p = np.einsum("im,imc->ic", self.gate.weights(rows, self.theta_), asked.probabilities)
+        right = p.argmax(axis=1) == asked.outcome
+        self.calibration_error_ = calibration_error(p.max(axis=1), right, np.ones(len(p)))
         return self
 
     def predict_proba(self, X: Any) -> Floats:

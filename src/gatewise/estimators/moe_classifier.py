@@ -295,7 +295,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     def _wrapped(self, experts: Sequence[tuple[str, Any]], prefit: bool, seed: int) -> list[tuple[str, ClassExpert]]:
         """The experts as ones that answer with probabilities of all classes."""
         if prefit:
-            return [(name, ClassExpert.of_fitted(one, self.classes_)) for name, one in experts]
+            return [(name, ClassExpert.of_fitted(one, self.classes_, name)) for name, one in experts]
         return [(name, ClassExpert(one, self.classes_, seed)) for name, one in experts]
 
     def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs) -> None:
@@ -342,7 +342,11 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         """The cost as an array, a threshold () or a matrix (C, C); None for the most probable class."""
         if self.cost is None:
             return None
-        C, given = len(self.classes_), np.asarray(self.cost, dtype=np.float64)
+        C = len(self.classes_)
+        try:
+            given = np.asarray(self.cost, dtype=np.float64)
+        except (TypeError, ValueError):  # no numbers, or rows of different lengths
+            given = np.empty(0)
         threshold = given.ndim == 0 and C == 2 and bool(0.0 < given < 1.0)
         if not threshold and (given.shape != (C, C) or not np.isfinite(given).all()):
             raise ValueError(

@@ -101,12 +101,13 @@ class ClassExpert(BaseEstimator):  # type: ignore[misc]
             self.model_.partial_fit(_safe_indexing(X, known), labels[known])
 
     @classmethod
-    def of_fitted(cls, model: Any, classes: NDArray[Any]) -> Self:
-        """An expert that was fitted before and has ``predict_proba``, or a function X -> (n, C)."""
+    def of_fitted(cls, model: Any, classes: NDArray[Any], name: str = "") -> Self:
+        """An expert that was fitted before and has ``predict_proba``, or a function X -> (n, C); errors name it."""
         if not hasattr(model, "predict_proba") and (hasattr(model, "predict") or not callable(model)):
+            who = f"{name!r} ({type(model).__name__})" if name else type(model).__name__
             raise TypeError(
-                f"a fitted classifier needs predict_proba, and {type(model).__name__} has none: calibrate "
-                "it first with sklearn.calibration.CalibratedClassifierCV(sklearn.frozen.FrozenEstimator(model))"
+                f"a fitted classifier needs predict_proba, and {who} has none: calibrate it first with "
+                "sklearn.calibration.CalibratedClassifierCV(sklearn.frozen.FrozenEstimator(model))"
             )
         expert = cls(model, classes)
         expert.model_, expert.confusion_ = model, None
