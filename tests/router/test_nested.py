@@ -151,6 +151,14 @@ class TestLists:
                 smooth.max() < 0.1
             )  # the units are those of the first view; a forest draws its columns by their order
 
+    def test_some_entries_are_the_same_in_all_views(self, rows):
+        (_, seen, *_), _ = lists_of(*rows, 5)
+        some = np.array([2, 3, 40, 88])
+        part = seen.entries(some)
+        np.testing.assert_array_equal(part.F, seen.F.reshape(6, n, 2)[:, some].reshape(24, 2))
+        np.testing.assert_array_equal(part.inputs.Z, np.tile(seen.inputs.Z[some], (6, 1)))
+        assert part.n_views == 6
+
     def test_a_trial_on_some_entries_takes_all_views(self, rows, monkeypatch):
         monkeypatch.setattr(training, "MOST_TRIED", 60)
         X, y = rows
