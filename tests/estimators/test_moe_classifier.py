@@ -94,7 +94,7 @@ def three():
 @parametrize_with_checks(
     [gw.MoEClassifier(PLAIN, gates=["linear"], k=None, cv=2, random_state=0, settings=replace(BARE, test=False))],
     expected_failed_checks=lambda _: {
-        "check_sample_weight_equivalence_on_dense_data": "folds are drawn by rows, and a repeated row counts twice",
+        "check_sample_weight_equivalence_on_dense_data": "weights are in units of their mean: no row becomes several",
     },
 )
 @pytest.mark.filterwarnings("ignore")

@@ -229,7 +229,7 @@ def _facts(
         found = [class_forecasts(setting, sample, order, P, codes) for order in orders]
         ours = [np.full((n3, P.shape[2]), np.nan) if one is None else one for one in found]
     rows, weight = np.concatenate(parts), np.concatenate(weights)
-    answers = [np.concatenate(ours), P[rows].mean(axis=1), *P[rows].swapaxes(0, 1)]
+    answers = [np.concatenate(ours), P.mean(axis=1)[rows], *(expert[rows] for expert in P.swapaxes(0, 1))]
     errors = [calibration_error(p.max(axis=1), p.argmax(axis=1) == codes[rows], weight) for p in answers]
     return class_router_facts(setting, fits, weights, np.array(errors))
 
