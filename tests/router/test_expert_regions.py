@@ -40,6 +40,9 @@ def test_the_table_counts_rows_and_compares_losses_there():
     assert [row.advantage.value for row in table] == pytest.approx([2.0, 2.0])
     assert [row.runner_up for row in table] == ["b", "a"]
     assert "t <= 29.5" in str(table)
+    head, *lines, _ = str(table).splitlines()
+    assert len({len(one[: head.index("region")].rstrip()) for one in lines}) == 1
+    assert all(one[head.index("region") :] == row.description for one, row in zip(lines, table, strict=True))
 
 
 def test_a_leader_that_loses_is_told():

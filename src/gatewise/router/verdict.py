@@ -221,7 +221,7 @@ class RegionTable:
         return len(self.rows)
 
     def __str__(self) -> str:
-        width = max(len(row.expert) for row in self.rows)
+        width = max(len("expert"), *(len(row.expert) for row in self.rows))
         lines = [f"{'expert':<{width}}  leads  weight  loss there  runner-up's  wins there  region"]
         for row in self.rows:
             losses = f"{_short(row.loss.value):>10}  {_short(row.runner_up_loss.value):>11}"
