@@ -39,7 +39,7 @@ UNTESTED = replace(QUICK, test=False)
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
 PLAIN = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
 EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "weights are in units of their mean, and orders are drawn by rows",
+    "check_sample_weight_equivalence_on_dense_data": "weights are in units of their mean; orders are drawn by rows",
 }
 
 

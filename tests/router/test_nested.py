@@ -62,6 +62,19 @@ class TestForecasts:
         for one, two in zip(models, plain_models, strict=True):
             np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
+    def test_an_error_says_which_fit_it_was(self, rows):
+        X, y = rows
+
+        class Fails(LinearRegression):
+            def fit(self, X, y):
+                if len(X) < 60:
+                    raise ValueError("too few")
+                return super().fit(X, y)
+
+        with pytest.raises(ValueError, match="too few") as caught:
+            Pool([("line", LinearRegression()), ("proud", Fails())]).fit_nested(X, y, five(X))
+        assert "raised by the expert 'proud' (without two folds)" in caught.value.__notes__
+
     def test_some_entries_keep_theirs(self, rows):
         X, y = rows
         _, held = Pool(EXPERTS).fit_nested(X, y, five(X))

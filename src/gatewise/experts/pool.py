@@ -178,7 +178,7 @@ class Pool:
     ) -> tuple[list[Any], HeldOut, list[list[tuple[Any, Floats]]]]:
         """The experts fitted on all rows, their forecasts on the splits, and the results of the other splits."""
         everything = (np.arange(len(targets)), np.empty(0, dtype=np.intp))
-        done = self._fit_splits(X, targets, [everything, *splits, *others], f"{self.kind}s")
+        done = self._fit_splits(X, targets, [everything, *splits], f"{self.kind}s", others)
         held = _collect(splits, done[1 : 1 + len(splits)])
         return [model for model, _ in done[0]], held, done[1 + len(splits) :]
 
@@ -187,9 +187,13 @@ class Pool:
         return _collect(splits, self._fit_splits(X, targets, splits, f"{self.kind}s of the test"))
 
     def _fit_splits(
-        self, X: Any, targets: Floats, splits: Sequence[Split], stage: str
+        self, X: Any, targets: Floats, splits: Sequence[Split], stage: str, pairs: Sequence[Split] = ()
     ) -> list[list[tuple[Any, Floats]]]:
-        """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress."""
+        """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress.
+
+        After the splits come those that hold out ``pairs`` of groups of folds.
+        """
+        labels, splits = [*_fold_labels(splits), *([" (without two folds)"] * len(pairs))], [*splits, *pairs]
         n, M = len(targets), len(self.experts)
         columns, params = targets.reshape(n, -1), [self.params.get(name, {}) for name in self.names]
         given = [X, columns, *chain(*splits), *chain(*(own.values() for own in params))]
@@ -206,7 +210,7 @@ class Pool:
                 *split,
                 *params[m].values(),
             )
-            for fold, split in zip(_fold_labels(splits), splits, strict=True)
+            for fold, split in zip(labels, splits, strict=True)
             for m, (name, expert) in enumerate(experts)
         ]
         for result in _results(tasks, given, bounded_jobs(self.n_jobs)):
