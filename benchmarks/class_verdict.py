@@ -18,6 +18,7 @@ from benchmarks.archive import keep, restore
 from benchmarks.class_designs import CLASS_NULLS, ClassDesign, gate_class_design, nats
 from benchmarks.command import start
 from benchmarks.timing import save
+from benchmarks.verdict import covered_by_size
 from benchmarks.verdict_designs import strength_for
 from gatewise.app.terminal import console, Jobs, show_progress
 from gatewise.arrays import Floats, Indices
@@ -123,9 +124,11 @@ def main(
     pooled = float(np.mean(nulls)) if nulls else None
     if pooled is not None:
         console.print(f"pooled over the designs without a gate: {pooled:.2%}, largest {max(nulls):.2%}")
+    coverage = covered_by_size(rows)
+    console.print("gains covered by n: " + ", ".join(f"{n}: {one:.1%}" for n, one in coverage.items()))
     if file:
         keep("class_verdict", path)
-        levels = {"pooled_level": pooled, "largest_level": max(nulls, default=None)}
+        levels = {"pooled_level": pooled, "largest_level": max(nulls, default=None), "covered_by_size": coverage}
         save("class_verdict", {"rule": RULE, "strength": strength, **levels, "cells": rows})
 
 

@@ -89,6 +89,16 @@ def summary(name: str, n: int, runs: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def covered_by_size(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How often intervals of the gain cover, by the number of rows: the mean over the cells of that size.
+
+    >>> covered_by_size([{"n": 100, "covered": 0.9}, {"n": 100, "covered": 1.0}, {"n": 300, "covered": 0.96}])
+    {'100': 0.95, '300': 0.96}
+    """
+    sizes = sorted({row["n"] for row in rows})
+    return {str(n): float(np.mean([row["covered"] for row in rows if row["n"] == n])) for n in sizes}
+
+
 def main(
     runs: Annotated[int, typer.Option(min=2, help="Draws of every design and size.")] = 500,
     out: Annotated[Path, typer.Option(help="Folder for finished runs.")] = Path("out/verdict"),
@@ -112,10 +122,12 @@ def main(
         shares = (f"{row[part]:.1%}" for part in ("gating pays", "no gate", "covered", "gain", "true gain"))
         table.add_row(row["design"], str(row["n"]), *shares)
     console.print(table)
+    coverage = covered_by_size(rows)
     console.print(f"pooled over the designs without a gate: {pooled:.2%}, largest {max(nulls):.2%}")
+    console.print("gains covered by n: " + ", ".join(f"{n}: {one:.1%}" for n, one in coverage.items()))
     if file:
         keep("verdict", path)
-        levels = {"pooled_level": pooled, "largest_level": max(nulls)}
+        levels = {"pooled_level": pooled, "largest_level": max(nulls), "covered_by_size": coverage}
         save("verdict", {"rules": [RULE, FITTED_RULE], "strength": strength, **levels, "cells": rows})
 
 
