@@ -1,19 +1,24 @@
 """Nested forecasts: a list that is judged on a fold has learned nothing of the responses of the fold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeRegressor
 
 import gatewise as gw
+from gatewise.aggregation import convex_stack
 from gatewise.experts.pool import Pool
 from gatewise.router import learning, training
 from gatewise.router.settings import MoESettings
 
 n = 90
 EXPERTS = [("near", KNeighborsRegressor(3)), ("line", LinearRegression())]
+TREES = [(f"depth {depth}", DecisionTreeRegressor(max_depth=depth, random_state=0)) for depth in (1, 3)]
 SETTINGS = MoESettings(n_orders=2, spreads=(0.3, 1.0), test=False)
 
 
@@ -36,22 +41,17 @@ def mixed_up(y, rows):
 
 
 class TestForecasts:
-    @pytest.mark.parametrize("folds", [5, 7])
-    def test_they_are_those_of_fits_without_both_groups(self, rows, folds):
+    def test_they_are_those_of_fits_without_both_folds(self, rows):
         X, y = rows
-        splits = list(KFold(folds).split(X))
+        splits = five(X)
         _, held = Pool(EXPERTS).fit_nested(X, y, splits)
-        group = np.arange(folds) * 5 // folds
-        assert np.array_equal(held.nested.group, group[held.fold])
         for g in range(5):
             for h in range(5):
-                known = np.concatenate(
-                    [test for (_, test), own in zip(splits, group, strict=True) if own not in (g, h)]
-                )
-                here = held.nested.group == h
+                known = np.sort(np.concatenate([test for k, (_, test) in enumerate(splits) if k not in (g, h)]))
+                here = held.fold == h
                 for m, (_, expert) in enumerate(EXPERTS):
-                    twin = clone(expert).fit(X[np.sort(known)], y[np.sort(known)]).predict(X[held.rows[here]])
-                    np.testing.assert_allclose(held.nested.F[g, here, m], held.F[here, m] if g == h else twin)
+                    twin = clone(expert).fit(X[known], y[known]).predict(X[held.rows[here]])
+                    np.testing.assert_allclose(held.nested[g, here, m], held.F[here, m] if g == h else twin)
 
     def test_the_rest_is_as_without_them(self, rows):
         X, y = rows
@@ -74,14 +74,6 @@ class TestForecasts:
         with pytest.raises(ValueError, match="too few") as caught:
             Pool([("line", LinearRegression()), ("proud", Fails())]).fit_nested(X, y, five(X))
         assert "raised by the expert 'proud' (without two folds)" in caught.value.__notes__
-
-    def test_some_entries_keep_theirs(self, rows):
-        X, y = rows
-        _, held = Pool(EXPERTS).fit_nested(X, y, five(X))
-        some = np.array([3, 50, 88])
-        part = held.part(some)
-        np.testing.assert_array_equal(part.nested.F, held.nested.F[:, some])
-        np.testing.assert_array_equal(part.nested.group, held.nested.group[some])
 
     def test_groups_of_rows_are_not_divided(self, rows):
         X, y = rows
@@ -164,36 +156,74 @@ class TestLists:
                 smooth.max() < 0.1
             )  # the units are those of the first view; a forest draws its columns by their order
 
-    def test_some_entries_are_the_same_in_all_views(self, rows):
-        (_, seen, *_), _ = lists_of(*rows, 5)
-        some = np.array([2, 3, 40, 88])
-        part = seen.entries(some)
-        np.testing.assert_array_equal(part.F, seen.F.reshape(6, n, 2)[:, some].reshape(24, 2))
-        np.testing.assert_array_equal(part.inputs.Z, np.tile(seen.inputs.Z[some], (6, 1)))
-        assert part.n_views == 6
-
-    def test_a_trial_on_some_entries_takes_all_views(self, rows, monkeypatch):
-        monkeypatch.setattr(training, "MOST_TRIED", 60)
+    def test_the_gain_is_over_the_stack_of_ordinary_forecasts(self, rows):
         X, y = rows
-        (_, seen, *_), _ = lists_of(X, y, 5)
-        assert (seen.n_views, len(seen.F)) == (6, 6 * 42)
-        assert np.isfinite(gw.MoERegressor(EXPERTS, random_state=0, settings=SETTINGS).fit(X, y).predict(X)).all()
+        splits = five(X)
+        held = gw.MoERegressor(EXPERTS, cv=splits, random_state=0, settings=SETTINGS).fit(X, y).out_of_fold_
+        _, plain = Pool(EXPERTS).fit(X, y, splits)
+        for k, (_, test) in enumerate(splits):
+            others = plain.fold != k
+            weights = convex_stack(plain.F[others], y[plain.rows[others]]).theta[:, 0]
+            here = np.isin(held.rows, test)
+            np.testing.assert_allclose(held.stack[here], held.F[here] @ weights, atol=1e-6)
+
+
+class LearnsLate(LinearRegression):
+    """A line that is useless if it has seen fewer than 60 rows."""
+
+    def predict(self, X):
+        return super().predict(X) if self.n_seen_ >= 60 else np.full(len(X), 100.0)
+
+    def fit(self, X, y):
+        self.n_seen_ = len(X)
+        return super().fit(X, y)
 
 
 class TestWhere:
-    @pytest.mark.parametrize(
-        "cv", [KFold(5), KFold(10, shuffle=True, random_state=1), GroupKFold(5), KFold(4)], ids=str
-    )
-    def test_folds_that_hold_every_row_out_once(self, rows, cv):
-        X, y = rows
-        groups = {"groups": np.arange(n) // 3} if isinstance(cv, GroupKFold) else {}
-        model = gw.MoERegressor(EXPERTS, cv=cv, random_state=0, settings=SETTINGS).fit(X, y, **groups)
-        assert model.verdict_.widened == 1.5
+    """Nested forecasts are told by the width of the gain's interval: 1.5 in the place of 1.8."""
 
-    @pytest.mark.parametrize("cv", [KFold(3), RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)], ids=str)
-    def test_not_few_folds_and_not_repeated_ones(self, rows, cv):
+    def widened(self, rows, experts=EXPERTS, **given):
+        fitting = {name: given.pop(name) for name in ("sample_weight", "groups") if name in given}
+        model = gw.MoERegressor(experts, random_state=0, **{"settings": SETTINGS, **given})
+        return model.fit(*rows, **fitting).verdict_.widened
+
+    @pytest.mark.parametrize("cv", [4, 5, 6, KFold(5), GroupKFold(5)], ids=str)
+    def test_a_few_folds_that_hold_every_row_out_once(self, rows, cv):
+        groups = {"groups": np.arange(n) // 3} if isinstance(cv, GroupKFold) else {}
+        assert self.widened(rows, cv=cv, **groups) == 1.5
+
+    @pytest.mark.parametrize("cv", [3, 7, RepeatedKFold(n_splits=5, n_repeats=2, random_state=0)], ids=str)
+    def test_not_fewer_or_more_and_not_repeated_ones(self, rows, cv):
+        assert self.widened(rows, cv=cv) == 1.8
+
+    def test_not_where_splits_leave_rows_out(self, rows):
+        blocks = np.array_split(np.arange(n), 6)
+        circle = [(blocks[(k + 1) % 6], blocks[k]) for k in range(6)]
+        order = np.random.default_rng(0).permutation(n)
+        in_time = [(order[train], order[test]) for train, test in TimeSeriesSplit(5).split(order)]
+        empty = [*five(rows[0]), (np.arange(n), np.arange(0))]
+        some = five(rows[0])[:4]
+        for cv in (circle, in_time, empty, some):
+            assert self.widened(rows, cv=cv) == 1.8
+
+    def test_not_where_two_folds_have_most_of_the_rows_or_weight(self, rows):
+        fold = np.repeat(np.arange(5), [40, 30, 7, 7, 6])
+        uneven = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(5)]
+        assert self.widened(rows, cv=uneven) == 1.8
+        weight = np.ones(n)
+        for _, test in five(rows[0])[2:]:
+            weight[test] = 0.0
+        assert self.widened(rows, cv=five(rows[0]), sample_weight=weight) == 1.8
+
+    def test_not_with_shared_experts_or_specialists(self, rows):
+        assert self.widened(rows, shared=[("rest", LinearRegression())]) == 1.8
+        assert self.widened(rows, settings=replace(SETTINGS, specialize=1), experts=TREES) == 1.8
+
+    def test_not_where_an_expert_needs_more_rows_than_pairs_of_folds_leave(self, rows):
+        late = [("near", KNeighborsRegressor(3)), ("late", LearnsLate())]
         X, y = rows
-        assert gw.MoERegressor(EXPERTS, cv=cv, random_state=0, settings=SETTINGS).fit(X, y).verdict_.widened == 1.8
+        assert self.widened((X, X[:, 0] + 0.1 * y), experts=late) == 1.8
+        assert self.widened((X, X[:, 0] + 0.1 * y)) == 1.5
 
     def test_not_rows_in_time_and_not_very_few_or_many(self, rows, monkeypatch):
         X, y = rows

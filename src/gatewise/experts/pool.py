@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import chain, combinations, count
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -30,7 +29,6 @@ from gatewise.progress import RUNNING
 
 NamedExperts: TypeAlias = list[tuple[str, Any]]
 ATTEMPTS = 4  # to fit experts on a cluster that loses workers
-GROUPS = 5  # of folds, at most, for nested forecasts: every pair of them costs one more fit of each expert
 Split = tuple[Indices, Indices]  # the rows that experts are fitted on, and those that are held out
 
 
@@ -43,32 +41,22 @@ def bounded_jobs(n_jobs: int | None) -> int | None:
     return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
 
 
-class Nested(NamedTuple):
-    """Forecasts that know nothing of the responses in a group of folds, for each of G groups.
-
-    ``group`` (N,) is the group of every entry. ``F`` (G, N, M), of classes (G, N, M, C), has for group g the
-    forecasts at the entries of another group h by experts that were fitted without the rows of g and of h; at the
-    entries of g itself they are the out-of-fold forecasts.
-    """
-
-    group: Indices
-    F: Floats
-
-
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Out-of-fold forecasts: N entries, one for each time that a row was held out.
 
     ``rows`` (N,) are the rows, ``fold`` (N,) the split that held each out, ``F`` (N, M) the experts' forecasts, or
     (N, M, C) their probabilities of C classes, and ``train`` the rows that the experts of each split were fitted on.
-    ``nested`` has the forecasts for what is learned without a group of folds, where experts were fitted for it.
+    ``nested`` (K, N, M), where experts were fitted for it, has for each of K folds the forecasts for what is learned
+    without the fold: at the entries of another fold by experts that were fitted to the rows of neither, at the
+    entries of the fold itself the out-of-fold forecasts.
     """
 
     rows: Indices
     fold: Indices
     F: Floats
     train: tuple[Indices, ...]
-    nested: Nested | None = None
+    nested: Floats | None = None
 
     @property
     def in_time(self) -> bool:
@@ -79,20 +67,14 @@ class HeldOut:
         )
 
     def part(self, entries: Indices) -> "HeldOut":
-        """Some of the entries; the experts of each split were fitted on the same rows."""
-        nested = self.nested and Nested(self.nested.group[entries], self.nested.F[:, entries])
-        return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries], nested=nested)
+        """Some of the entries, without nested forecasts; the experts of each split were fitted on the same rows."""
+        return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries], nested=None)
 
     def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate may be fitted to, and the entries that it then predicts.
 
-        The former are the entries of the split's training rows, wherever these were held out. With nested forecasts
-        the groups of folds are in the place of splits.
+        The former are the entries of the split's training rows, wherever these were held out.
         """
-        if self.nested is not None:
-            for number in range(len(self.nested.F)):
-                yield np.flatnonzero(self.nested.group != number), np.flatnonzero(self.nested.group == number)
-            return
         for number, part in enumerate(self.train):
             yield np.flatnonzero(np.isin(self.rows, part)), np.flatnonzero(self.fold == number)
 
@@ -165,11 +147,11 @@ class Pool:
         return models, held
 
     def fit_nested(self, X: Any, targets: Floats, splits: Sequence[Split]) -> tuple[list[Any], HeldOut]:
-        """As `fit`, with nested forecasts: the experts are also fitted without each pair of GROUPS groups of folds.
+        """As `fit`, with nested forecasts: the experts are also fitted without each pair of folds.
 
-        No row may be held out twice, and there must be three folds or more.
+        Every pair must leave rows to fit to.
         """
-        pairs = _pairs_of_groups(splits)
+        pairs = _pairs_of_folds(splits)
         models, held, done = self._fit_and_hold_out(X, targets, splits, list(pairs.values()))
         return models, replace(held, nested=_nested(held, list(pairs), done))
 
@@ -191,7 +173,7 @@ class Pool:
     ) -> list[list[tuple[Any, Floats]]]:
         """The results of `_fit_one` for every split, and within it for every expert; a ``stage`` of the progress.
 
-        After the splits come those that hold out ``pairs`` of groups of folds.
+        After the splits come those that hold out ``pairs`` of folds.
         """
         labels, splits = [*_fold_labels(splits), *([" (without two folds)"] * len(pairs))], [*splits, *pairs]
         n, M = len(targets), len(self.experts)
@@ -487,40 +469,27 @@ def _collect(splits: Sequence[Split], done: Sequence[Sequence[tuple[Any, Floats]
     return HeldOut(rows, fold, np.concatenate(forecasts), tuple(train for train, _ in splits))
 
 
-def _groups(n_folds: int) -> Indices:
-    """The group of every fold: neighbours share one where there are more than GROUPS.
-
-    >>> _groups(8).tolist()
-    [0, 0, 1, 1, 2, 3, 3, 4]
-    """
-    return np.arange(n_folds) * min(GROUPS, n_folds) // n_folds
-
-
-def _pairs_of_groups(splits: Sequence[Split]) -> dict[tuple[int, int], Split]:
-    """By each pair of groups of folds the split that holds both out: its training rows are in neither.
+def _pairs_of_folds(splits: Sequence[Split]) -> dict[tuple[int, int], Split]:
+    """By each pair of folds the split that holds both out: its training rows are those that both splits train on.
 
     >>> folds = [(np.delete(np.arange(4), i), np.array([i])) for i in range(4)]
-    >>> [part.tolist() for part in _pairs_of_groups(folds)[0, 2]]
+    >>> [part.tolist() for part in _pairs_of_folds(folds)[0, 2]]
     [[1, 3], [0, 2]]
     """
-    group = _groups(len(splits))
-    found = {}
-    for g, h in combinations(range(group[-1] + 1), 2):
-        both = [split for split, own in zip(splits, group, strict=True) if own in (g, h)]
-        train = reduce(np.intersect1d, [rows for rows, _ in both])
-        found[g, h] = (train, np.concatenate([rows for _, rows in both]))
-    return found
+    return {
+        (g, h): (np.intersect1d(splits[g][0], splits[h][0]), np.concatenate([splits[g][1], splits[h][1]]))
+        for g, h in combinations(range(len(splits)), 2)
+    }
 
 
-def _nested(held: HeldOut, pairs: Sequence[tuple[int, int]], done: Sequence[Sequence[tuple[Any, Floats]]]) -> Nested:
-    """The nested forecasts, from the fits without each pair of groups."""
-    group = _groups(len(held.train))[held.fold]
-    F = np.stack([held.F] * (group.max() + 1))
+def _nested(held: HeldOut, pairs: Sequence[tuple[int, int]], done: Sequence[Sequence[tuple[Any, Floats]]]) -> Floats:
+    """The nested forecasts (K, N, M), from the fits without each pair of folds."""
+    F = np.stack([held.F] * len(held.train))
     for (g, h), fits in zip(pairs, done, strict=True):
         forecasts = np.stack([forecast for _, forecast in fits], axis=1)  # entries of g, then those of h
-        ours, theirs = np.flatnonzero(group == g), np.flatnonzero(group == h)
+        ours, theirs = np.flatnonzero(held.fold == g), np.flatnonzero(held.fold == h)
         F[h, ours], F[g, theirs] = forecasts[: len(ours)], forecasts[len(ours) :]
-    return Nested(group, F)
+    return F
 
 
 def _n_rows(X: Any) -> int:

@@ -45,9 +45,10 @@ MOST_COMPARED = 20_000  # rows on which candidates are compared with the aggrega
 class RouterSample:
     """The data that a router learns from: N held-out forecasts, and what the list sees of their rows.
 
-    ``seen`` holds the N entries of ``held_out``. With nested forecasts it has one more view of them for every group
-    of folds, as the list sees them that is fitted without the group. ``loss`` and ``sample_weight`` (n,) are those of
-    the n rows. ``rate`` is the power of the likelihood, before `information`.
+    ``seen`` holds the N entries of ``held_out``. With nested forecasts it has one more view of them for every fold,
+    as the list sees them that is fitted without the fold, and ``stacks`` (K, M) are the convex stacks that ordinary
+    out-of-fold forecasts give without each fold: those that predictions are held against. ``loss`` and
+    ``sample_weight`` (n,) are those of the n rows. ``rate`` is the power of the likelihood, before `information`.
     """
 
     seen: ListRows
@@ -55,10 +56,11 @@ class RouterSample:
     loss: Loss
     sample_weight: Floats
     rate: float
+    stacks: Floats | None = None
 
     def part(self, entries: Indices) -> Self:
-        """Some of the entries."""
-        return replace(self, seen=self.seen.entries(entries), held_out=self.held_out.part(entries))
+        """Some of the entries, with ordinary out-of-fold forecasts."""
+        return replace(self, seen=self.seen.part(entries), held_out=self.held_out.part(entries), stacks=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,20 +160,20 @@ def learn(
     n, in_time = len(data.rows), data.in_time
     entries = np.arange(len(seen.F)) % n  # of all views
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
-    loss, weight = sample.loss.part(data.rows[entries]), weight[entries]
+    weight = weight[entries]
     splits = _gate_splits(data, weight, seed)
+    used = np.concatenate([out for _, out in splits])
+    rows, loss = data.rows[entries[used]], sample.loss.part(data.rows[entries])
+    used_loss = loss if np.array_equal(used, np.arange(len(seen.F))) else loss.part(used)
     some = np.arange(0, n, -(-n // MOST_COMPARED))
     both = [*splits, (np.arange(n), some)]
     *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose)
     now = RUNNING.get()
     if now is not None:
         now.stage("weights of the list")
-    used = np.concatenate([out for _, out in splits])
     fold = np.repeat(np.arange(len(splits)), [len(out) for _, out in splits])
     forecasts, fitted = np.concatenate([found for _, found in lists]), [one for one, _ in lists]
     del lists  # a second array of all forecasts
-    in_order = np.array_equal(used, np.arange(len(seen.F)))
-    rows, used_loss = data.rows[entries[used]], loss if in_order else loss.part(used)
     orders = _orders(rows if in_time else None, len(used), settings.n_orders, seed)
     whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
     parts = _earlier(fold) if in_time else _others(rows, fold)
@@ -200,13 +202,21 @@ def learn(
         F=seen.F[used],
         weights=weights,
         forecasts=_by_part(forecasts, shares),
-        stack=forecasts[:, candidates.index(CONVEX)],
+        stack=_stack_forecasts(sample, splits, forecasts[:, candidates.index(CONVEX)]),
         signal=signal,
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
-        across_folds=not (given or in_time or data.nested),
+        across_folds=not (given or in_time) and data.nested is None,
         **_held_out_classes(whole, shares, mixing.shares, fitted, fold, seen, used, weights),
     )
+
+
+def _stack_forecasts(sample: RouterSample, splits: Sequence[tuple[Indices, Indices]], listed: Floats) -> Floats:
+    """The convex stack's held-out forecasts (N,): those that are ``listed`` (N,), or of the sample's own stacks."""
+    if sample.stacks is None:
+        return listed
+    both = zip(sample.stacks, splits, strict=True)
+    return np.concatenate([sample.seen.F[out] @ own for own, (_, out) in both])
 
 
 def fresh_signal(sample: RouterSample, candidates: tuple[Candidate, ...], settings: MoESettings, seed: int) -> Floats:
@@ -460,7 +470,7 @@ def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices
     """
     learners: Iterable[tuple[Indices, Indices]] = data.learners()
     if data.nested is not None:  # the first view is that of the list fitted to all rows
-        starts = len(data.rows) * np.arange(1, 1 + len(data.nested.F))
+        starts = len(data.rows) * np.arange(1, 1 + len(data.nested))
         learners = [(known + start, out + start) for (known, out), start in zip(learners, starts, strict=True)]
     splits = [(known, out) for known, out in learners if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)]
     if splits:

@@ -5,7 +5,7 @@ on the simplex, and a shared part, which is zero for most members.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import isqrt
 from typing import Any, Protocol, Self
@@ -71,11 +71,6 @@ class ListRows:
         """Some of the rows, as one view."""
         classes = None if self.classes is None else self.classes.part(rows)
         return ListRows(self.inputs[rows], self.F[rows], classes, self.maps)
-
-    def entries(self, some: Indices) -> "ListRows":
-        """Some of the entries, in all views."""
-        starts = len(self.F) // self.n_views * np.arange(self.n_views)
-        return replace(self.part((starts[:, None] + some).ravel()), n_views=self.n_views)
 
     @property
     def looked(self) -> Floats:

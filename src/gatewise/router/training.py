@@ -27,16 +27,17 @@ from gatewise.router.members import ListRows
 from gatewise.router.screening import MOST_ROUTED, screened, screened_classes
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
+from gatewise.solvers.simplex_least_squares import convex_stacks
 
 MOST_TESTED = 8_000  # rows that the test of gates uses, at most: it fits experts and list once more
 TEST_FOLDS, LEAST_FOLDS = 6, 4  # of the test, where the splits cannot serve; without so many there is no test
 MOST_TRIED = 12_000  # rows that a list over one expert is tried on; over M experts, this over the root of M
 # The power of the likelihood: where experts are fitted on folds, to numbers or to classes; and where they are given.
 FITTED_RATE, NESTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.1, 0.3, 0.5
-LEAST_NESTED, MOST_NESTED = (
-    40,
-    3_000,
-)  # rows with nested forecasts: with fewer, folds are tiny; of more, fits are slow
+LEAST_NESTED, MOST_NESTED = 40, 3_000  # rows with nested forecasts: fewer make tiny folds, and more take long
+MOST_FOLDS = 6  # with nested forecasts: every pair of folds costs one more fit of each expert
+LEAST_LEFT = 0.4  # of the rows, and of their weight, that every pair of folds must leave
+MOST_LOST = 0.25  # of a stack's error that nested forecasts may add to it: more, and they tell of other experts
 WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 ROUNDS = 4  # of backfitting, at most
@@ -205,7 +206,7 @@ def _prepare(
 ) -> tuple[RouterSample, RowView]:
     """The sample, and the view of its rows, which is learned from the entries ``known``."""
     n, views = len(held_out.rows), _forecast_views(held_out)
-    n_views = len(views[0]) // n
+    n_views, stacks = len(views[0]) // n, None
     inputs = task.seen(held_out.rows)
     repeated = inputs if n_views == 1 else inputs[np.tile(np.arange(n), n_views)]
     seen = inputs if len(known) == n else inputs[known]
@@ -218,12 +219,31 @@ def _prepare(
     else:
         guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
         F = looked = guard.apply(*views)[0][:, distinct]
+        if n_views > 1:
+            stacks, lost = _fold_stacks(F, target[held_out.rows], task.sample_weight[held_out.rows], held_out.fold)
+            if lost > MOST_LOST:
+                return _prepare(task, replace(held_out, nested=None), target, known, distinct)
         loss = ResidualLoss(target, task.settings.density)
     gates = _softmax_gates(task, distinct)
     maps = {name: gate.feature_map.fit(gate, seen, looked[known], task.seed) for name, gate in gates.items()}
     rows = ListRows(repeated, F, classes, maps, n_views)
     view = RowView(guard, distinct, held_out.F.shape[1])
-    return RouterSample(rows, held_out, loss, task.sample_weight, _rate(task, held_out)), view
+    return RouterSample(rows, held_out, loss, task.sample_weight, _rate(task, held_out), stacks), view
+
+
+def _fold_stacks(F: Floats, y: Floats, weight: Floats, fold: Indices) -> tuple[Floats, float]:
+    """The convex stacks (K, M) of ordinary out-of-fold forecasts without each of K folds, and what nested ones lose.
+
+    F ((1 + K) n, M) has the ordinary forecasts of y (n,) and the nested ones of every fold. Lost is the part of the
+    stacks' held-out error that stacks of the nested forecasts have more: these are of experts that saw fewer rows.
+    """
+    n, K = len(y), len(F) // len(y) - 1
+    known = np.where(fold == np.arange(K)[:, None], 0.0, weight)
+    weights = np.zeros((2, K, 1 + K, n))
+    weights[0, :, 0], weights[1, np.arange(K), 1 + np.arange(K)] = known, known
+    found = convex_stacks(F, np.tile(y, 1 + K), weights.reshape(2 * K, -1)).reshape(2, K, -1)
+    misses = [weight @ (y - np.einsum("im,im->i", F[:n], one[fold])) ** 2 for one in found]
+    return found[0], float(misses[1] / misses[0] - 1.0) if misses[0] > 0.0 else 0.0
 
 
 def _rate(task: TrainingTask, held_out: HeldOut) -> float:
@@ -238,10 +258,10 @@ def _rate(task: TrainingTask, held_out: HeldOut) -> float:
 
 
 def _forecast_views(held_out: HeldOut) -> tuple[Floats, Indices]:
-    """The held-out forecasts (N, M), with the nested ones of every group behind them; and the numbers of the rows."""
+    """The held-out forecasts (N, M), with the nested ones of every fold behind them; and the numbers of the rows."""
     if held_out.nested is None:
         return held_out.F, held_out.rows
-    views = [held_out.F, *held_out.nested.F]
+    views = [held_out.F, *held_out.nested]
     return np.concatenate(views), np.concatenate([held_out.rows] * len(views))
 
 
@@ -400,23 +420,27 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     pool = task.routed if weights is None else _weighted(task, weights)
     fit_pool = pool.fit_nested if _nests(task) else pool.fit
     routed, held = fit_pool(task.X, task.y - always, task.splits)
+    in_time = held.in_time
     fit, view = route(task, _some_entries(task, held), task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     stage = TrainingStage(error, _specialization(task, fit))
-    return Trained(routed, shared, fit, view, held.in_time, always, error, (stage,))
+    return Trained(routed, shared, fit, view, in_time, always, error, (stage,))
 
 
 def _nests(task: TrainingTask) -> bool:
-    """Whether experts are also fitted without pairs of folds: for few rows, each held out once, but not in time.
+    """Whether experts are also fitted without pairs of folds: for few rows, in a few folds that are about equal.
 
-    The list that is judged on a fold is then fitted to forecasts of experts that never saw its responses. Classes
-    have no such fits, as sigmoids are fitted to out-of-fold decisions.
+    The list that is judged on a fold is then fitted to forecasts of experts that never saw its responses. Splits must
+    train on all rows that they do not hold out, so rows in time have no such fits. Nor have classes, as sigmoids are
+    fitted to out-of-fold decisions, nor targets that out-of-fold forecasts were taken from.
     """
-    n, rows = len(task.y), np.concatenate([test for _, test in task.splits])
-    few = LEAST_NESTED <= n <= MOST_NESTED and not task.routed.outputs
-    if not few or len(task.splits) < LEAST_FOLDS or len(np.unique(rows)) < len(rows):
+    n, folds, rounds = len(task.y), [test for _, test in task.splits], task.shared.experts or task.settings.specialize
+    few = LEAST_NESTED <= n <= MOST_NESTED and LEAST_FOLDS <= len(folds) <= MOST_FOLDS
+    if not few or rounds or task.routed.outputs or not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
         return False
-    return any(test.size and train.size and test.min() < train.max() for train, test in task.splits)
+    weight, whole = [task.sample_weight[test].sum() for test in folds], task.sample_weight.sum()
+    left = min(1.0 - sum(sorted(map(len, folds))[-2:]) / n, 1.0 - sum(sorted(weight)[-2:]) / whole)
+    return left >= LEAST_LEFT and all(0 < len(test) == n - len(train) for train, test in task.splits)
 
 
 def _check_shared(task: TrainingTask, F: Floats) -> None:
