@@ -43,8 +43,9 @@ class MoESettings:
         means 0.5 over experts that are given (``cv="prefit"``), whose errors on different rows are independent: that
         is as in exponential weights for squared error. It means 0.1 over fitted experts with nested forecasts: the
         held-out losses of rows that share fits carry less information, and a small power averages over candidates
-        that are nearly equal. Without nested forecasts, which depend on one another more, it means 0.05, and over
-        fitted classifiers, with the log loss, 0.3. These were chosen on real data.
+        that are nearly equal. Ordinary out-of-fold forecasts depend on one another more: over fitted experts without
+        nested forecasts it means 0.05, and over fitted classifiers, with the log loss, 0.3. All three were chosen on
+        real data.
     test
         Whether the gain of gates is tested. The test fits experts and list once more, on halves of the rows; without
         it the headline never says that gating pays. Predictions do not depend on it.
