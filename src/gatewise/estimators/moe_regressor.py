@@ -176,9 +176,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     cv : int, splitter, iterable of splits, "prefit" or None
         How rows are held out; None is a shuffled `KFold` of five. Of 40 to 3,000 rows in four to six even folds the
         experts are also fitted without every pair of folds, so that nothing that is judged on a fold has seen it.
-        With splits in time, as from `TimeSeriesSplit`, the router is learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the
-        router; X and y may then be dask arrays or data frames. Of more than 2^20 rows, or where inputs or forecasts
-        are more than 2^26 numbers, a random part is used, the same wherever they are.
+        With splits in time, as from `TimeSeriesSplit`, the router is learned in the order of the rows. "prefit": the
+        experts are fitted already, and all rows serve the router; X and y may then be dask arrays or data frames. Of
+        more than 2^20 rows, or where inputs or forecasts are more than 2^26 numbers, a random part is used, the same
+        wherever they are.
     n_jobs, random_state
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
