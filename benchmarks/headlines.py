@@ -34,6 +34,13 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("real", "mean rank on real data, default pool",
              ("tables", {"pool": "default", "rows": "both halves"}, "standings", {"competitor": "gatewise"},
               "mean_rank"), "", better="less"),
+    Headline("real-folds", "the same with ordinary folds, strong pool",
+             ("tables", {"pool": "strong", "rows": "both halves"}, "standings", {"competitor": "gatewise"},
+              "mean_rank"), "", better="less"),
+    Headline("verdict", "gating pays where no gate helps", ("pooled_level",), "of the runs", 0.05, "less"),
+    *(Headline("verdict", f"gating pays where a gate saves 15 %, n = {n:,}",
+               ("cells", {"design": "a gate, 15% better", "n": n}, "gating pays"), "of the runs", goal)
+      for n, goal in ((300, 0.8), (1000, 0.95))),
     *(Headline("locality", f"distance to the truth, {design} gate",
                ("rows", {"design": design, "competitor": "gatewise"}, "mse"), "mean square", better="less")
       for design in ("linear", "quadratic", "nonlinear", "half-space")),
