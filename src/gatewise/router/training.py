@@ -37,7 +37,7 @@ FITTED_RATE, NESTED_RATE, CLASS_RATE, GIVEN_RATE = 0.05, 0.1, 0.3, 0.5
 LEAST_NESTED, MOST_NESTED = 40, 3_000  # rows with nested forecasts: fewer make tiny folds, and more take long
 MOST_FOLDS = 6  # with nested forecasts: every pair of folds costs one more fit of each expert
 LEAST_LEFT = 0.4  # of the rows, and of their weight, that every pair of folds must leave
-MOST_LOST = 0.25  # of a stack's error that nested forecasts may add to it: more, and they tell of other experts
+MOST_LOST = 0.25  # relative loss of stacks learned from nested forecasts: beyond it some expert needs more rows
 WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
 ROUNDS = 4  # of backfitting, at most
@@ -232,10 +232,11 @@ def _prepare(
 
 
 def _fold_stacks(F: Floats, y: Floats, weight: Floats, fold: Indices) -> tuple[Floats, float]:
-    """The convex stacks (K, M) of ordinary out-of-fold forecasts without each of K folds, and what nested ones lose.
+    """The convex stacks (K, M) without each of K folds, and the relative loss of stacks learned from nested forecasts.
 
-    F ((1 + K) n, M) has the ordinary forecasts of y (n,) and the nested ones of every fold. Lost is the part of the
-    stacks' held-out error that stacks of the nested forecasts have more: these are of experts that saw fewer rows.
+    F ((1 + K) n, M) has the ordinary out-of-fold forecasts of y (n,), then the nested ones of every fold. The stacks
+    returned are learned from the ordinary forecasts. The loss is e' / e - 1, where e is their held-out error and e'
+    that of stacks learned from the nested forecasts, whose experts saw fewer rows; both weigh the ordinary ones.
     """
     n, K = len(y), len(F) // len(y) - 1
     known = np.where(fold == np.arange(K)[:, None], 0.0, weight)
@@ -432,11 +433,13 @@ def _nests(task: TrainingTask) -> bool:
 
     The list that is judged on a fold is then fitted to forecasts of experts that never saw its responses. Splits must
     train on all rows that they do not hold out, so rows in time have no such fits. Nor have classes, as sigmoids are
-    fitted to out-of-fold decisions, nor targets that out-of-fold forecasts were taken from.
+    fitted to out-of-fold decisions, nor fits with shared experts or specialization: there targets or weights come
+    from out-of-fold forecasts, which have seen the other folds.
     """
-    n, folds, rounds = len(task.y), [test for _, test in task.splits], task.shared.experts or task.settings.specialize
+    n, folds = len(task.y), [test for _, test in task.splits]
+    refitted = task.shared.experts or task.settings.specialize
     few = LEAST_NESTED <= n <= MOST_NESTED and LEAST_FOLDS <= len(folds) <= MOST_FOLDS
-    if not few or rounds or task.routed.outputs or not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
+    if not few or refitted or task.routed.outputs or not np.array_equal(np.sort(np.concatenate(folds)), np.arange(n)):
         return False
     weight, whole = [task.sample_weight[test].sum() for test in folds], task.sample_weight.sum()
     left = min(1.0 - sum(sorted(map(len, folds))[-2:]) / n, 1.0 - sum(sorted(weight)[-2:]) / whole)
