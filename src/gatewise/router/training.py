@@ -232,7 +232,7 @@ def _prepare(
 
 
 def _fold_stacks(F: Floats, y: Floats, weight: Floats, fold: Indices) -> tuple[Floats, float]:
-    """The convex stacks (K, M) without each of K folds, and the relative loss of stacks learned from nested forecasts.
+    """The convex stacks (K, M) without each of K folds, and the relative loss of those from nested forecasts.
 
     F ((1 + K) n, M) has the ordinary out-of-fold forecasts of y (n,), then the nested ones of every fold. The stacks
     returned are learned from the ordinary forecasts. The loss is e' / e - 1, where e is their held-out error and e'
