@@ -38,9 +38,6 @@ QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0), learners=())
 UNTESTED = replace(QUICK, test=False)
 PAIR = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=3, random_state=0))]
 PLAIN = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2, random_state=0))]
-EXPECTED_FAILURES = {
-    "check_sample_weight_equivalence_on_dense_data": "weights are in units of their mean; orders are drawn by rows",
-}
 
 
 class Recorder(RegressorMixin, BaseEstimator):
@@ -87,7 +84,6 @@ def local(halves):
             PLAIN, gates=["linear"], random_state=0, settings=replace(UNTESTED, n_orders=2, spreads=(1.0,))
         )
     ],
-    expected_failed_checks=lambda _: EXPECTED_FAILURES,
 )
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_checks(estimator, check):

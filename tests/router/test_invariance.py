@@ -69,6 +69,18 @@ def test_units_order_and_copies_do_not_matter(rows, listed):
     np.testing.assert_allclose(sum(model.explain(rows[0]).values()), model.predict(rows[0]))
 
 
+@pytest.mark.parametrize("columns", [(6, 3, 4, 5), (4, 6, 5, 3)])
+def test_a_copy_with_noise_does_not_matter_where_it_stands(rows, columns):
+    """Forecasts with few values, as those of trees: their copy has a place to cut between any two rows."""
+    X, y = rows[0].copy(), rows[1]
+    X[:, 3:6] = X[:, 3:6].round(1)
+    X[:, 6] = X[:, 3] + 1e-6 * y.std() * np.random.default_rng(1).normal(size=len(X))
+    plain, _ = predictions((X, y), "with trees")
+    doubled, model = predictions((X, y), "with trees", columns=columns)
+    np.testing.assert_allclose(doubled, plain, atol=1e-8)
+    assert not model.gate_weights(X)[:, columns.index(6)].any()
+
+
 def test_experts_without_a_seed_get_one():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 2))

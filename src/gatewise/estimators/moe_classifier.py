@@ -15,6 +15,7 @@ from gatewise.estimators.class_splits import class_splits
 from gatewise.estimators.floored_classifiers import all_classes
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
+from gatewise.estimators.row_copies import fit_rows
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -137,7 +138,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows."""
+        """Fit the experts, learn the gate from their held-out probabilities, and refit the experts on all rows.
+
+        Sample weights that are whole numbers, unless they are large, count copies of rows; others are relative.
+        """
         experts = self._checked_experts()
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
@@ -153,30 +157,34 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self._checked_cost()
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
-        inputs, unit_weight = GateInputs.fit(X, settings.n_components, settings.fade), float(weight.mean())
+        splits = [] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed)
+        used = fit_rows(X, codes.astype(np.float64), weight, groups, splits, params, seed)
+        inputs, unit_weight = GateInputs.fit(used.X, settings.n_components, settings.fade), float(used.weight.mean())
         task = TrainingTask(
-            X=X,
-            y=codes.astype(np.float64),
-            sample_weight=weight / unit_weight,
+            X=used.X,
+            y=used.y,
+            sample_weight=used.weight / unit_weight,
             routed=CalibratedClassifiers(
                 self._wrapped(experts, prefit, seed),
-                params,
+                used.params,
                 self.n_jobs,
                 outputs=(len(classes),),
                 seed=seed,
-                sample_weight=weight,
+                sample_weight=used.weight,
             ),
             shared=Pool([]),
-            splits=[] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed),
+            splits=used.splits,
             inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,
             seed=seed,
-            groups=groups,
+            groups=used.groups,
         )
         self._unit_weight = unit_weight
-        self._keep(task, use_as_they_are(task) if prefit else train(task), inputs)
+        with used.named_as_given():
+            trained = use_as_they_are(task) if prefit else train(task)
+        self._keep(task, trained, inputs, used.source)
         return self
 
     def predict_proba(self, X: Any, readout: str | None = None) -> Floats:
@@ -298,8 +306,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             return [(name, ClassExpert.of_fitted(one, self.classes_, name)) for name, one in experts]
         return [(name, ClassExpert(one, self.classes_, seed)) for name, one in experts]
 
-    def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs) -> None:
-        """The fitted attributes."""
+    def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs, source: Indices) -> None:
+        """The fitted attributes; ``source`` (n,) has the rows that were given of the rows of the fit."""
         fit, names, labels, now = trained.fit, task.routed.names, self.classes_, RUNNING.get()
         if now is not None:
             now.stage("verdict and regions")
@@ -319,7 +327,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.log_loss_, self.calibration_error_ = fit.errors, fit.calibration
         self.online_probabilities_ = np.empty(0)
         self.out_of_fold_ = ClassOutOfFold(
-            fit.rows, labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
+            source[fit.rows], labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
         )
         answers = {MODEL: fit.probabilities, STACK: fit.stacked}
         answers |= {name: fit.experts[:, m] for m, name in enumerate(names)}

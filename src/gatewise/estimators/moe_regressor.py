@@ -11,8 +11,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_count, check_readout, Floats
+from gatewise.arrays import as_count, check_readout, Floats, Indices
 from gatewise.estimators.large_rows import lazy_answers, rows_in_memory
+from gatewise.estimators.row_copies import fit_rows
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -264,7 +265,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
 
     @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows."""
+        """Fit the experts, learn the gate from their held-out forecasts, and refit the experts on all rows.
+
+        Sample weights that are whole numbers, unless they are large, count copies of rows; others are relative.
+        """
         experts, shared = checked_experts(self.experts, self.shared)
         if self.cv == "prefit" or hasattr(X, "__dask_graph__"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
@@ -272,24 +276,27 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         settings = self._settings()
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
-        unit_weight = float(weight.mean())
-        inputs = GateInputs.fit(X, settings.n_components, settings.fade)
+        splits = [] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed)
+        used = fit_rows(X, y, weight, groups, splits, params, seed)
+        unit_weight = float(used.weight.mean())
+        inputs = GateInputs.fit(used.X, settings.n_components, settings.fade)
         task = TrainingTask(
-            X=X,
-            y=y,
-            sample_weight=weight / unit_weight,
-            routed=Pool(experts, params, self.n_jobs, seed=seed, missing=True),
-            shared=Pool(shared, params, self.n_jobs, seed=seed),
-            splits=[] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed),
+            X=used.X,
+            y=used.y,
+            sample_weight=used.weight / unit_weight,
+            routed=Pool(experts, used.params, self.n_jobs, seed=seed, missing=True),
+            shared=Pool(shared, used.params, self.n_jobs, seed=seed),
+            splits=used.splits,
             inputs=inputs,
             gates=chosen_gates(self.gates, len(experts), self._asks_all()),
             ks=self._ks(len(experts)),
             settings=settings,
             seed=seed,
-            groups=groups,
+            groups=used.groups,
         )
-        trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
-        self._keep(task, trained, inputs, unit_weight)
+        with used.named_as_given():
+            trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
+        self._keep(task, trained, inputs, unit_weight, used.source)
         return self
 
     def predict(self, X: Any, return_std: bool = False, readout: str | None = None) -> Any:
@@ -389,8 +396,10 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             self.experts_ = experts
         return self
 
-    def _keep(self, task: TrainingTask, trained: Trained, inputs: GateInputs, unit_weight: float) -> None:
-        """The fitted attributes."""
+    def _keep(
+        self, task: TrainingTask, trained: Trained, inputs: GateInputs, unit_weight: float, source: Indices
+    ) -> None:
+        """The fitted attributes; ``source`` (n,) has the rows that were given of the rows of the fit."""
         fit, names, now = trained.fit, [name for name, _ in task.routed.experts], RUNNING.get()
         if now is not None:
             now.stage("verdict and regions")
@@ -402,7 +411,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         scale = PredictionScale.fit(residual, disagreement(fit.weights, fit.F), task.sample_weight[fit.rows])
         always = trained.always[fit.rows]
         self.out_of_fold_ = OutOfFold(
-            fit.rows, task.y[fit.rows], fit.F, fit.weights, fit.forecasts + always, fit.stack + always
+            source[fit.rows], task.y[fit.rows], fit.F, fit.weights, fit.forecasts + always, fit.stack + always
         )
         self.online_predictions_ = np.empty(0)
         self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history

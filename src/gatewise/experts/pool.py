@@ -323,7 +323,7 @@ def expert_predictions(
         try:
             answer = ask(X)
         except RowError as error:
-            raise RowError(error.words, error.row if places is None else int(places[error.row])) from None
+            raise (error if places is None else error.renumbered(places)) from None
     plain = type(answer) is np.ndarray and answer.dtype == np.float64
     try:
         predictions: Floats = answer if plain else as_floats(answer, "its answer")
@@ -338,8 +338,8 @@ def expert_predictions(
         answered |= np.isnan(predictions)
     if not answered.all():
         row = int(np.argmin(answered.reshape(n, -1).all(axis=1)))
-        place = row if places is None else int(places[row])
-        raise ValueError(f"{label} must return finite numbers, but gave {predictions[row]} at row {place}")
+        words = f"{label} must return finite numbers, but gave {predictions[row]} at row {{row}}"
+        raise RowError(words, row if places is None else int(places[row]))
     return predictions
 
 

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from gatewise.arrays import Indices
+
 
 class Predictor(Protocol):
     """Anything with scikit-learn's ``predict``."""
@@ -33,6 +35,13 @@ class RowError(ValueError):
 
     def __str__(self) -> str:
         return self.words.replace("{row}", str(self.row))
+
+    def renumbered(self, numbers: Indices) -> "RowError":
+        """The same error where row i is called row ``numbers``[i], with its notes."""
+        named = RowError(self.words, int(numbers[self.row]))
+        for note in getattr(self, "__notes__", ()):
+            named.add_note(note)
+        return named
 
 
 def can_predict(expert: Expert) -> bool:

@@ -108,8 +108,8 @@ class Trained:
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
-    Experts that make the same forecasts count as one, the first of them, and of more than MOST_ROUTED only the most
-    useful are in the list; the others have no weight.
+    Experts that make the same forecasts count as one, and of more than MOST_ROUTED only the most useful are in the
+    list; the others have no weight.
     """
     M = held_out.F.shape[1]
     everything, classes = np.arange(len(held_out.rows)), bool(task.routed.outputs)
@@ -157,17 +157,20 @@ def _learned(task: TrainingTask, sample: RouterSample, distinct: Indices) -> Rou
 
 
 def _distinct(F: Floats, size: float) -> Indices:
-    """The experts whose forecasts differ from those of every expert before them, by their columns in F (N, M).
+    """The experts whose forecasts differ from those of every other one among them, by their columns in F (N, M).
 
-    Of classes, F (N, M, C), they are probabilities, and ``size`` is 1.
+    Of experts with the same forecasts the one with the fewest different values stays, the first if these are equally
+    many: trees would cut between values that differ by noise alone. Of classes, F (N, M, C), forecasts are
+    probabilities, and ``size`` is 1.
     """
     kept: list[int] = []
     some = F[:: -(-len(F) // MOST_COMPARED)]
-    for m in range(F.shape[1]):
+    values = [len(np.unique(some[:, m])) for m in range(F.shape[1])]
+    for m in np.argsort(values, kind="stable").tolist():
         gaps = [some[:, m] - some[:, k] for k in kept]
         if all(not np.nanmean(gap**2) <= (SAME * size) ** 2 for gap in gaps if not np.isnan(gap).all()):
             kept.append(m)
-    return np.array(kept, dtype=np.intp)
+    return np.sort(np.array(kept, dtype=np.intp))
 
 
 def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[Candidate, ...]:

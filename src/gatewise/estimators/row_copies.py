@@ -1,0 +1,153 @@
+"""Sample weights that count rows: whole numbers mean copies, and a table with copies has an order of its own."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.utils import _safe_indexing
+
+from gatewise.arrays import Floats, Indices
+from gatewise.experts.pool import Split
+from gatewise.experts.protocol import RowError
+from gatewise.gates.inputs import table_columns
+
+MOST_COPIES = 5.0  # of a row on average: whole numbers beyond it are relative weights, as many copies take long
+MOST_COUNTED = 20_000  # rows of a table with copies: of more rows weights are relative, and the order stays
+
+
+@dataclass(frozen=True, eq=False)
+class FitRows:
+    """The rows that a fit uses: row i is row ``source``[i] of the table that was given.
+
+    ``params`` are the keywords for the fit of each expert, by name. Rows of one of the ``groups`` (n,), if there are
+    some, may depend on one another.
+    """
+
+    X: Any
+    y: Floats
+    weight: Floats
+    groups: Any
+    splits: Sequence[Split]
+    params: Mapping[str, Mapping[str, Any]]
+    source: Indices
+
+    @contextmanager
+    def named_as_given(self) -> Iterator[None]:
+        """Errors inside that are about one row name it by its number in the table that was given."""
+        try:
+            yield
+        except RowError as error:
+            raise error.renumbered(self.source) from None
+
+
+def fit_rows(
+    X: Any,
+    y: Floats,
+    weight: Floats,
+    groups: Any,
+    splits: Sequence[Split],
+    params: Mapping[str, Mapping[str, Any]],
+    seed: int,
+) -> FitRows:
+    """The rows of a fit: each as often as its weight says, if weights (n,) count rows (`counts_rows`).
+
+    Weights are then one, and experts get no weights. The test of gates takes the copies of a row as one group, unless
+    groups are given: a weight may also be meant as importance, and then copies are no further evidence. Other weights
+    stay. A table that has equal rows is put into an order that follows from its contents and the seed, so that it
+    does not matter where copies stand; rows that are held out in time keep their order. With metadata routing weights
+    count rows only if every expert asks for them.
+    """
+    n, counts = len(y), counts_rows(weight) and _reach_all(params)
+    source = np.repeat(np.arange(n), weight.astype(np.intp)) if counts else np.arange(n)
+    if not _in_time(splits):
+        source = _by_content(X, y, groups, splits, source, seed)
+    if counts and len(source) > len(np.unique(source)) and groups is None:
+        groups = np.arange(n)
+    if np.array_equal(source, np.arange(n)):
+        kept = {name: _without_weights(own) for name, own in params.items()} if counts else params
+        return FitRows(X, y, weight, groups, splits, kept, source)
+    rows_of = {name: {key: _rows_of(one, source) for key, one in own.items()} for name, own in params.items()}
+    return FitRows(
+        _safe_indexing(X, source),
+        y[source],
+        np.ones(len(source)) if counts else weight[source],
+        None if groups is None else _safe_indexing(np.asarray(groups), source),
+        _moved(splits, source),
+        {name: _without_weights(own) for name, own in rows_of.items()} if counts else rows_of,
+        source,
+    )
+
+
+def counts_rows(weight: Floats) -> bool:
+    """Whether weights (n,) say how often each row is there.
+
+    They are whole numbers, at most MOST_COPIES on average, with a sum of at most MOST_COUNTED; or all are 0 or 1.
+
+    >>> [counts_rows(np.array(weight)) for weight in ([0.0, 3.0, 1.0], [0.5, 1.5], [2000.0, 3000.0])]
+    [True, False, False]
+    """
+    if weight.max() > 1.0 and (weight.mean() > MOST_COPIES or weight.sum() > MOST_COUNTED):
+        return False
+    return bool((weight == np.rint(weight)).all())
+
+
+def _reach_all(params: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether no expert has said, by metadata routing, that it wants no sample weights."""
+    return not get_config()["enable_metadata_routing"] or all("sample_weight" in own for own in params.values())
+
+
+def _without_weights(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in params.items() if not key.endswith("sample_weight")}
+
+
+def _rows_of(values: Any, source: Indices) -> Any:
+    """The values of the rows of a fit, for a keyword that has one for every row."""
+    return _safe_indexing(np.asarray(values), source)
+
+
+def _moved(splits: Sequence[Split], source: Indices) -> list[Split]:
+    """The splits of the rows of a fit, without those that train on none or hold out none of them."""
+    moved = [tuple(np.flatnonzero(np.isin(source, part)) for part in split) for split in splits]
+    kept = [(train, out) for train, out in moved if len(train) and len(out)]
+    if splits and not kept:
+        raise ValueError("cv: no split both trains on and holds out rows of positive sample_weight")
+    return kept
+
+
+def _in_time(splits: Sequence[Split]) -> bool:
+    """Whether every split trains on earlier rows than it holds out."""
+    return bool(splits) and all(len(train) and len(out) and np.max(train) < np.min(out) for train, out in splits)
+
+
+def _by_content(X: Any, y: Floats, groups: Any, splits: Sequence[Split], source: Indices, seed: int) -> Indices:
+    """The rows of ``source``; if some are equal, in an order that follows from what they hold and the seed.
+
+    Rows are equal if their inputs and responses are, and if they are in the same groups and held out by the same
+    splits. Of more than MOST_COUNTED rows the order stays.
+    """
+    n = len(source)
+    if n > MOST_COUNTED:
+        return source
+    fold = np.full((len(y), len(splits)), False)
+    for number, (_, out) in enumerate(splits):
+        fold[out, number] = True
+    columns = [y, *(values for _, values in table_columns(X)), *fold.T]
+    if groups is not None:
+        columns.append(np.asarray(groups))
+    rank = np.zeros(n, dtype=np.intp)
+    for values in columns:
+        rank = _ranked(rank, values[source])
+        if rank.max() == n - 1:  # no two rows are equal
+            return source
+    return source[np.argsort(rank, kind="stable")[np.random.default_rng([seed, 5]).permutation(n)]]
+
+
+def _ranked(rank: Indices, values: NDArray[Any]) -> Indices:
+    """The ranks (n,) with ties divided by the values (n,)."""
+    plain = values if values.dtype.kind in "biuf" else values.astype(str)
+    own = np.unique(plain, return_inverse=True)[1]
+    return np.asarray(np.unique(rank * (own.max() + 1) + own, return_inverse=True)[1])

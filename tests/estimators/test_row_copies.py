@@ -1,0 +1,148 @@
+"""Whole sample weights of `MoERegressor` and `MoEClassifier` are copies of rows, wherever these stand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import TimeSeriesSplit
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import gatewise as gw
+from gatewise.estimators import row_copies
+from gatewise.estimators.row_copies import fit_rows
+
+N = 120
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(N, 3))
+Y = np.where(X[:, 0] < 0, 2 * X[:, 1], np.sin(3 * X[:, 2])) + 0.3 * RNG.normal(size=N)
+WHOLE = RNG.integers(0, 4, N).astype(float)
+SHUFFLED = RNG.permutation(np.repeat(np.arange(N), WHOLE.astype(int)))
+FOLD = np.arange(N) % 5
+REGRESSORS = [
+    ("line", LinearRegression()),
+    ("knn", KNeighborsRegressor(3)),
+    ("tree", DecisionTreeRegressor(max_depth=4, random_state=0)),
+]
+CLASSIFIERS = [
+    ("line", LogisticRegression()),
+    ("knn", KNeighborsClassifier(3)),
+    ("tree", DecisionTreeClassifier(max_depth=4, random_state=0)),
+]
+KINDS = {
+    "numbers": (gw.MoERegressor, REGRESSORS, Y, "predict"),
+    "classes": (gw.MoEClassifier, CLASSIFIERS, np.where(Y > 0, "up", "down"), "predict_proba"),
+}
+
+
+def splits(fold):
+    return [(np.flatnonzero(fold != j), np.flatnonzero(fold == j)) for j in range(5)]
+
+
+def plain_fit_rows(weight, groups=None, cv=(), params=None, table=X, y=Y):
+    return fit_rows(table, y, np.asarray(weight, dtype=float), groups, list(cv), params or {}, seed=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_whole_list_takes_weights_as_copies_in_any_order(kind):
+    make, experts, y, ask = KINDS[kind]
+    settings = gw.MoESettings(test=False)
+    weighted = make(experts, cv=splits(FOLD), random_state=0, settings=settings).fit(X, y, sample_weight=WHOLE)
+    repeated = make(experts, cv=splits(FOLD[SHUFFLED]), random_state=0, settings=settings)
+    repeated.fit(X[SHUFFLED], y[SHUFFLED])
+    np.testing.assert_allclose(getattr(weighted, ask)(X), getattr(repeated, ask)(X), rtol=1e-12)
+    np.testing.assert_array_equal(weighted.gate_weights(X), repeated.gate_weights(X))
+    np.testing.assert_array_equal(np.sort(weighted.out_of_fold_.rows), np.sort(SHUFFLED))
+    np.testing.assert_array_equal(weighted.out_of_fold_.y, y[weighted.out_of_fold_.rows])
+    plain = make(experts, cv=splits(FOLD), random_state=0, settings=settings).fit(X, y)
+    assert np.abs(getattr(weighted, ask)(X) - getattr(plain, ask)(X)).max() > 0.01
+
+
+def test_a_table_without_copies_and_weights_is_used_as_it_is():
+    found = plain_fit_rows(np.ones(N))
+    assert found.X is X
+    assert found.y is Y
+    assert found.groups is None
+    np.testing.assert_array_equal(found.source, np.arange(N))
+
+
+def test_copies_of_a_row_are_one_group_and_given_groups_stay():
+    found = plain_fit_rows(WHOLE)
+    np.testing.assert_array_equal(found.groups, found.source)
+    np.testing.assert_array_equal(found.weight, 1.0)
+    np.testing.assert_array_equal(found.X, X[found.source])
+    np.testing.assert_array_equal(plain_fit_rows(WHOLE, groups=FOLD).groups, FOLD[found.source])
+    assert plain_fit_rows(np.arange(N) % 2).groups is None  # no row has a copy
+
+
+def test_weights_that_count_no_rows_stay_and_reach_the_experts(monkeypatch):
+    for weight in (WHOLE + 0.5, WHOLE * 100.0):
+        found = plain_fit_rows(weight, params={"line": {"sample_weight": weight}})
+        np.testing.assert_array_equal(found.weight, weight)
+        np.testing.assert_array_equal(found.params["line"]["sample_weight"], weight)
+    monkeypatch.setattr(row_copies, "MOST_COUNTED", N)
+    np.testing.assert_array_equal(plain_fit_rows(WHOLE).weight, WHOLE)
+    np.testing.assert_array_equal(plain_fit_rows(np.arange(N) % 2).source, np.arange(1, N, 2))
+
+
+def test_experts_get_copies_in_the_place_of_weights_and_their_own_groups():
+    found = plain_fit_rows(WHOLE, params={"line": {"sample_weight": WHOLE, "groups": FOLD}})
+    assert list(found.params["line"]) == ["groups"]
+    np.testing.assert_array_equal(found.params["line"]["groups"], FOLD[found.source])
+
+
+def test_weights_that_an_expert_refuses_by_routing_count_no_rows():
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = plain_fit_rows(WHOLE, params={"line": {"sample_weight": WHOLE}, "knn": {}})
+        np.testing.assert_array_equal(found.weight, WHOLE)
+        asked = plain_fit_rows(WHOLE, params={"line": {"sample_weight": WHOLE}})
+        np.testing.assert_array_equal(asked.weight, 1.0)
+
+
+def test_splits_hold_out_the_copies_of_their_rows():
+    found = plain_fit_rows(WHOLE, cv=splits(FOLD))
+    for number, (train, out) in enumerate(found.splits):
+        assert set(FOLD[found.source[out]]) == {number}
+        np.testing.assert_array_equal(np.sort(np.append(train, out)), np.arange(len(found.source)))
+    first_alone = np.where(FOLD == 0, 2.0, 0.0)
+    with pytest.raises(ValueError, match="cv: no split both trains on and holds out rows"):
+        plain_fit_rows(first_alone, cv=splits(FOLD))
+
+
+def test_rows_in_time_keep_their_order():
+    twice = np.repeat(np.arange(N // 2), 2)
+    found = plain_fit_rows(np.ones(N), cv=TimeSeriesSplit(4).split(twice), table=X[twice], y=Y[twice])
+    np.testing.assert_array_equal(found.source, np.arange(N))
+    other = plain_fit_rows(np.ones(N), table=X[twice], y=Y[twice])
+    assert not np.array_equal(other.source, np.arange(N))
+
+
+def test_text_missing_values_and_other_seeds_have_an_order_of_their_own():
+    table = pd.DataFrame({"x": [1.0, np.nan, 1.0, np.nan], "word": ["a", "b", "a", None]})
+    y, weight = np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)
+    for rows in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]):
+        found = fit_rows(table.iloc[rows], y[rows], weight, None, [], {}, seed=1)
+        got = found.X.reset_index(drop=True)
+        if rows == [0, 1, 2, 3]:
+            expected = got
+        pd.testing.assert_frame_equal(got, expected)
+    orders = {tuple(plain_fit_rows(WHOLE).source), tuple(fit_rows(X, Y, WHOLE, None, [], {}, seed=1).source)}
+    assert len(orders) == 2
+
+
+def test_a_bad_forecast_is_named_by_its_row_of_the_table_that_was_given():
+    settings = gw.MoESettings(test=False)
+    bad = gw.MoERegressor([("line", LinearRegression()), ("bad", Sick())], random_state=0, settings=settings)
+    with pytest.raises(ValueError, match=r"gave nan at row 77$"):
+        bad.fit(X, Y, sample_weight=np.where(np.arange(N) == 77, 2.0, WHOLE))
+
+
+class Sick(LinearRegression):
+    """Fails at one row."""
+
+    def predict(self, X):
+        return np.where(X[:, 0] == _ROW, np.nan, 0.0)
+
+
+_ROW = X[77, 0]
