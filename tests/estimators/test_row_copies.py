@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gatewise as gw
 from gatewise.estimators import row_copies
-from gatewise.estimators.row_copies import fit_rows
+from gatewise.estimators.row_copies import fit_rows, FitRows
 
 N = 120
 RNG = np.random.default_rng(3)
@@ -40,8 +40,9 @@ def splits(fold):
     return [(np.flatnonzero(fold != j), np.flatnonzero(fold == j)) for j in range(5)]
 
 
-def plain_fit_rows(weight, groups=None, cv=(), params=None, table=X, y=Y):
-    return fit_rows(table, y, np.asarray(weight, dtype=float), groups, list(cv), params or {}, seed=0)
+def plain_fit_rows(weight, groups=None, cv=(), params=None, table=X, y=Y, seed=0):
+    given = FitRows(table, y, np.asarray(weight, dtype=float), groups, list(cv), params or {}, np.arange(len(y)))
+    return fit_rows(given, seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -60,11 +61,11 @@ def test_the_whole_list_takes_weights_as_copies_in_any_order(kind):
 
 
 def test_a_table_without_copies_and_weights_is_used_as_it_is():
-    found = plain_fit_rows(np.ones(N))
-    assert found.X is X
-    assert found.y is Y
-    assert found.groups is None
-    np.testing.assert_array_equal(found.source, np.arange(N))
+    given = FitRows(X, Y, np.ones(N), None, [], {}, np.arange(N))
+    assert gw.MoERegressor(REGRESSORS)._fit_rows(given, 0) is given
+    np.testing.assert_array_equal(plain_fit_rows(np.ones(N)).source, np.arange(N))
+    twice = FitRows(X[FOLD], Y[FOLD], np.ones(N), None, [], {}, np.arange(N))
+    assert (gw.MoERegressor(REGRESSORS)._fit_rows(twice, 0).source != np.arange(N)).any()
 
 
 def test_copies_of_a_row_are_one_group_and_given_groups_stay():
@@ -122,12 +123,12 @@ def test_text_missing_values_and_other_seeds_have_an_order_of_their_own():
     table = pd.DataFrame({"x": [1.0, np.nan, 1.0, np.nan], "word": ["a", "b", "a", None]})
     y, weight = np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)
     for rows in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]):
-        found = fit_rows(table.iloc[rows], y[rows], weight, None, [], {}, seed=1)
+        found = plain_fit_rows(weight, table=table.iloc[rows], y=y[rows], seed=1)
         got = found.X.reset_index(drop=True)
         if rows == [0, 1, 2, 3]:
             expected = got
         pd.testing.assert_frame_equal(got, expected)
-    orders = {tuple(plain_fit_rows(WHOLE).source), tuple(fit_rows(X, Y, WHOLE, None, [], {}, seed=1).source)}
+    orders = {tuple(plain_fit_rows(WHOLE).source), tuple(plain_fit_rows(WHOLE, seed=1).source)}
     assert len(orders) == 2
 
 

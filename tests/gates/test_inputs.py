@@ -133,7 +133,7 @@ def test_no_column_that_says_anything_is_no_error():
 def test_many_columns_are_reduced_without_a_matrix_of_their_products(shape, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(shape[0], 4)) @ rng.normal(size=(4, shape[1])) + 0.5 * rng.normal(size=shape)
-    monkeypatch.setattr(inputs, "MOST_EXACT", 10_000)
+    monkeypatch.setattr("gatewise.gates.principal_axes.MOST_EXACT", 10_000)
     exact = GateInputs.fit(X, 4, 0.25).transform(X[:50]).Z
     monkeypatch.undo()
     eigh, sizes = np.linalg.eigh, []

@@ -15,7 +15,7 @@ from gatewise.estimators.class_splits import class_splits
 from gatewise.estimators.floored_classifiers import all_classes
 from gatewise.estimators.large_rows import lazy_answers
 from gatewise.estimators.moe_regressor import RoutedEstimator
-from gatewise.estimators.row_copies import fit_rows
+from gatewise.estimators.row_copies import FitRows
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -35,7 +35,7 @@ from gatewise.router.class_scores import ClassScores
 from gatewise.router.fitted_router import FittedRouter, held_out_regions
 from gatewise.router.members import ListRows
 from gatewise.router.settings import MoESettings
-from gatewise.router.training import train, Trained, TrainingTask, use_as_they_are
+from gatewise.router.training import Trained, TrainingTask
 from gatewise.router.verdict import RegionTable
 
 UNKNOWN: Indices = np.empty(0, dtype=np.intp)
@@ -158,7 +158,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
         splits = [] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed)
-        used = fit_rows(X, codes.astype(np.float64), weight, groups, splits, params, seed)
+        given = FitRows(X, codes.astype(np.float64), weight, groups, splits, params, np.arange(len(codes)))
+        used = self._fit_rows(given, seed)
         inputs, unit_weight = GateInputs.fit(used.X, settings.n_components, settings.fade), float(used.weight.mean())
         task = TrainingTask(
             X=used.X,
@@ -182,9 +183,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             groups=used.groups,
         )
         self._unit_weight = unit_weight
-        with used.named_as_given():
-            trained = use_as_they_are(task) if prefit else train(task)
-        self._keep(task, trained, inputs, used.source)
+        self._keep(task, self._train(task, used.source), inputs, used.source)
         return self
 
     def predict_proba(self, X: Any, readout: str | None = None) -> Floats:

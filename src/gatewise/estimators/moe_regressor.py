@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_count, check_readout, Floats, Indices
 from gatewise.estimators.large_rows import lazy_answers, rows_in_memory
-from gatewise.estimators.row_copies import fit_rows
+from gatewise.estimators.row_copies import fit_rows, FitRows, MOST_COUNTED
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
@@ -27,7 +27,8 @@ from gatewise.estimators.validation import (
     tags,
 )
 from gatewise.experts.pool import named_experts, nonzero_assignments, Pool
-from gatewise.gates.inputs import GateInputs
+from gatewise.experts.protocol import RowError
+from gatewise.gates.inputs import GateInputs, has_equal_rows
 from gatewise.losses import ResidualLoss
 from gatewise.progress import RUNNING
 from gatewise.router.facts import plain_facts, summary_text
@@ -149,6 +150,20 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
                 "or hand over a sample of the rows"
             )
         return rows_in_memory(X, y, sample_weight, n_experts, self.random_state)
+
+    def _fit_rows(self, given: FitRows, seed: int) -> FitRows:
+        """The rows that the fit uses, which are those given unless weights count rows or rows are equal."""
+        plain = bool((given.weight == 1.0).all())
+        if plain and (len(given.y) > MOST_COUNTED or not has_equal_rows(given.X, given.y)):
+            return given
+        return fit_rows(given, seed)
+
+    def _train(self, task: TrainingTask, source: Indices) -> Trained:
+        """Train experts and router; an error about row i of the task calls it row ``source``[i], as it was given."""
+        try:
+            return train(task) if task.splits else use_as_they_are(task)
+        except RowError as error:
+            raise error.renumbered(source) from None
 
     def _keep_router(self, router: FittedRouter) -> None:
         self._router = router
@@ -277,7 +292,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         splits = [] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed)
-        used = fit_rows(X, y, weight, groups, splits, params, seed)
+        used = self._fit_rows(FitRows(X, y, weight, groups, splits, params, np.arange(len(y))), seed)
         unit_weight = float(used.weight.mean())
         inputs = GateInputs.fit(used.X, settings.n_components, settings.fade)
         task = TrainingTask(
@@ -294,9 +309,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             seed=seed,
             groups=used.groups,
         )
-        with used.named_as_given():
-            trained = use_as_they_are(task) if self.cv == "prefit" else train(task)
-        self._keep(task, trained, inputs, unit_weight, used.source)
+        self._keep(task, self._train(task, used.source), inputs, unit_weight, used.source)
         return self
 
     def predict(self, X: Any, return_std: bool = False, readout: str | None = None) -> Any:

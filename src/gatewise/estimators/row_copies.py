@@ -1,19 +1,16 @@
 """Sample weights that count rows: whole numbers mean copies, and a table with copies has an order of its own."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import Split
-from gatewise.experts.protocol import RowError
-from gatewise.gates.inputs import table_columns
+from gatewise.gates.inputs import content_ranks, table_columns
 
 MOST_COPIES = 5.0  # of a row on average: whole numbers beyond it are relative weights, as many copies take long
 MOST_COUNTED = 20_000  # rows of a table with copies: of more rows weights are relative, and the order stays
@@ -35,24 +32,8 @@ class FitRows:
     params: Mapping[str, Mapping[str, Any]]
     source: Indices
 
-    @contextmanager
-    def named_as_given(self) -> Iterator[None]:
-        """Errors inside that are about one row name it by its number in the table that was given."""
-        try:
-            yield
-        except RowError as error:
-            raise error.renumbered(self.source) from None
 
-
-def fit_rows(
-    X: Any,
-    y: Floats,
-    weight: Floats,
-    groups: Any,
-    splits: Sequence[Split],
-    params: Mapping[str, Mapping[str, Any]],
-    seed: int,
-) -> FitRows:
+def fit_rows(given: FitRows, seed: int) -> FitRows:
     """The rows of a fit: each as often as its weight says, if weights (n,) count rows (`counts_rows`).
 
     Weights are then one, and experts get no weights. The test of gates takes the copies of a row as one group, unless
@@ -61,23 +42,21 @@ def fit_rows(
     does not matter where copies stand; rows that are held out in time keep their order. With metadata routing weights
     count rows only if every expert asks for them.
     """
-    n, counts = len(y), counts_rows(weight) and _reach_all(params)
-    source = np.repeat(np.arange(n), weight.astype(np.intp)) if counts else np.arange(n)
-    if not _in_time(splits):
-        source = _by_content(X, y, groups, splits, source, seed)
-    if counts and len(source) > len(np.unique(source)) and groups is None:
+    n, counts = len(given.y), counts_rows(given.weight) and _reach_all(given.params)
+    source = np.repeat(np.arange(n), given.weight.astype(np.intp)) if counts else np.arange(n)
+    if not _in_time(given.splits):
+        source = _by_content(given, counts, source, seed)
+    groups = given.groups
+    if groups is None and len(source) > len(np.unique(source)):
         groups = np.arange(n)
-    if np.array_equal(source, np.arange(n)):
-        kept = {name: _without_weights(own) for name, own in params.items()} if counts else params
-        return FitRows(X, y, weight, groups, splits, kept, source)
-    rows_of = {name: {key: _rows_of(one, source) for key, one in own.items()} for name, own in params.items()}
+    params = {name: {key: np.asarray(one)[source] for key, one in own.items()} for name, own in given.params.items()}
     return FitRows(
-        _safe_indexing(X, source),
-        y[source],
-        np.ones(len(source)) if counts else weight[source],
-        None if groups is None else _safe_indexing(np.asarray(groups), source),
-        _moved(splits, source),
-        {name: _without_weights(own) for name, own in rows_of.items()} if counts else rows_of,
+        _safe_indexing(given.X, source),
+        given.y[source],
+        np.ones(len(source)) if counts else given.weight[source],
+        None if groups is None else np.asarray(groups)[source],
+        _moved(given.splits, source),
+        {name: _without_weights(own) for name, own in params.items()} if counts else params,
         source,
     )
 
@@ -104,11 +83,6 @@ def _without_weights(params: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in params.items() if not key.endswith("sample_weight")}
 
 
-def _rows_of(values: Any, source: Indices) -> Any:
-    """The values of the rows of a fit, for a keyword that has one for every row."""
-    return _safe_indexing(np.asarray(values), source)
-
-
 def _moved(splits: Sequence[Split], source: Indices) -> list[Split]:
     """The splits of the rows of a fit, without those that train on none or hold out none of them."""
     moved = [tuple(np.flatnonzero(np.isin(source, part)) for part in split) for split in splits]
@@ -123,31 +97,22 @@ def _in_time(splits: Sequence[Split]) -> bool:
     return bool(splits) and all(len(train) and len(out) and np.max(train) < np.min(out) for train, out in splits)
 
 
-def _by_content(X: Any, y: Floats, groups: Any, splits: Sequence[Split], source: Indices, seed: int) -> Indices:
+def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Indices:
     """The rows of ``source``; if some are equal, in an order that follows from what they hold and the seed.
 
-    Rows are equal if their inputs and responses are, and if they are in the same groups and held out by the same
-    splits. Of more than MOST_COUNTED rows the order stays.
+    Rows are equal if their inputs and responses are, if they are in the same groups and held out by the same splits,
+    and if they have the same weight, unless weights count rows. Of more than MOST_COUNTED rows the order stays.
     """
     n = len(source)
     if n > MOST_COUNTED:
         return source
-    fold = np.full((len(y), len(splits)), False)
-    for number, (_, out) in enumerate(splits):
-        fold[out, number] = True
-    columns = [y, *(values for _, values in table_columns(X)), *fold.T]
-    if groups is not None:
-        columns.append(np.asarray(groups))
-    rank = np.zeros(n, dtype=np.intp)
-    for values in columns:
-        rank = _ranked(rank, values[source])
-        if rank.max() == n - 1:  # no two rows are equal
-            return source
+    held_out = np.full((len(given.y), len(given.splits)), False)
+    for number, (_, out) in enumerate(given.splits):
+        held_out[out, number] = True
+    columns = [given.y, *(values for _, values in table_columns(given.X)), *held_out.T]
+    columns += [] if given.groups is None else [np.asarray(given.groups)]
+    columns += [] if counts else [given.weight]
+    rank = content_ranks((values[source] for values in columns), n)
+    if rank.max() == n - 1:
+        return source
     return source[np.argsort(rank, kind="stable")[np.random.default_rng([seed, 5]).permutation(n)]]
-
-
-def _ranked(rank: Indices, values: NDArray[Any]) -> Indices:
-    """The ranks (n,) with ties divided by the values (n,)."""
-    plain = values if values.dtype.kind in "biuf" else values.astype(str)
-    own = np.unique(plain, return_inverse=True)[1]
-    return np.asarray(np.unique(rank * (own.max() + 1) + own, return_inverse=True)[1])

@@ -1,7 +1,7 @@
 """From a table to the inputs of a gate: standardised coordinates of a row, and whether it lies within the data."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
@@ -11,15 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatewise.arrays import BLOCK_NUMBERS, FieldsOnly, Floats, Indices
+from gatewise.gates.principal_axes import principal_axes
 
 MOST_LEVELS = 10
 LEAST_SHARE = 0.01  # of the rows: a rarer level is counted among the others
 TAILS = (0.01, 0.99)
 MOST_TREE_COLUMNS = 200  # trees split the columns themselves up to this number, and principal components beyond
 MISSING = "(missing)"
-MOST_EXACT = 500  # columns, and twice as many rows: where both are more, no matrix of their products is made
-MORE_AXES, PASSES = 10, 8  # beyond that: axes that are sought beside those asked for, and passes over the rows
-SMALLEST = 1e-6  # of the largest principal variance: axes with a smaller variance are rounding errors
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ class GateInputs(FieldsOnly):
         scale = np.where(scale > 0.0, scale, 1.0)
         rotation = None
         if len(mean) > n_components:
-            rotation = _principal(lambda: ((block - mean) / scale for block in encoded), n, n_components)
+            rotation = principal_axes(lambda: ((block - mean) / scale for block in encoded), n, n_components)
         return cls(columns, mean, scale, rotation, fade)
 
     @property
@@ -256,40 +254,6 @@ def _encode(columns: tuple[Column | None, ...], X: Any) -> Floats:
     return np.concatenate(parts, axis=1) if parts else np.zeros((n, 0))
 
 
-def _principal(blocks: Callable[[], Iterator[Floats]], n: int, n_components: int) -> Floats:
-    """The leading principal axes of n rows in blocks (., p), each divided by its standard deviation, (p, r)."""
-    rows = blocks()
-    first = next(rows)
-    p = first.shape[1]
-    if p > MOST_EXACT and n > 2 * MOST_EXACT:
-        variances, axes = _subspace(blocks, n, p, n_components + MORE_AXES)
-    elif p > n:  # the same axes from the smaller matrix of products of rows
-        Z = np.concatenate([first, *rows])
-        variances, mixtures = np.linalg.eigh(Z @ Z.T / n)
-        axes = Z.T @ (mixtures / np.sqrt(n * np.maximum(variances, SMALLEST * variances.max())))
-    else:
-        variances, axes = np.linalg.eigh(sum((Z.T @ Z for Z in rows), first.T @ first) / n)
-    order = np.argsort(-variances)[:n_components]
-    order = order[variances[order] > SMALLEST * variances.max()]
-    axes = axes[:, order] * np.where(axes[np.abs(axes[:, order]).argmax(axis=0), order] < 0.0, -1.0, 1.0)
-    return np.asarray(axes / np.sqrt(variances[order]))
-
-
-def _subspace(blocks: Callable[[], Iterator[Floats]], n: int, p: int, r: int) -> tuple[Floats, Floats]:
-    """About the r largest principal variances, (r,), and their axes (p, r), of n rows in blocks (., p).
-
-    A random subspace is multiplied by the covariance matrix Z'Z / n in a few passes over the rows, without that
-    matrix itself: the time is n p r. The seed is always the same.
-    """
-    image = np.random.default_rng(0).normal(size=(p, r))
-    for _ in range(PASSES):
-        basis = np.linalg.qr(image)[0]
-        image = sum((Z.T @ (Z @ basis) for Z in blocks()), np.zeros((p, r))) / n
-    within = basis.T @ image
-    variances, mixtures = np.linalg.eigh(0.5 * (within + within.T))
-    return variances, np.asarray(basis @ mixtures)
-
-
 def plain_numbers(X: Any) -> NDArray[Any] | None:
     """X as one array of numbers (n, d), if it is an array or a pandas data frame of nothing else; None if not.
 
@@ -314,6 +278,34 @@ def table_columns(X: Any) -> list[tuple[str, NDArray[Any]]]:
         return [(str(name), np.asarray(places[:, j])) for j, name in enumerate(X.columns)]
     array = np.asarray(X)
     return [(f"x{j}", array[:, j]) for j in range(array.shape[1])]
+
+
+def content_ranks(columns: Iterable[NDArray[Any]], n: int) -> Indices:
+    """The ranks (n,) of rows by their values in columns (n,), the first column first; equal rows have equal ranks.
+
+    Where no two rows are equal in the first columns, the others are not looked at: any order is one by contents.
+
+    >>> content_ranks([np.array([2.0, 1.0, 2.0, 1.0]), np.array(["b", "b", "a", "b"])], 4)
+    array([2, 0, 1, 0])
+    """
+    rank = np.zeros(n, dtype=np.intp)
+    for values in columns:
+        plain = values if values.dtype.kind in "biuf" else values.astype(str)
+        own = np.unique(plain, return_inverse=True)[1]
+        rank = np.unique(rank * (own.max() + 1) + own, return_inverse=True)[1]
+        if rank.max() == n - 1:
+            break
+    return rank
+
+
+def has_equal_rows(X: Any, y: Floats) -> bool:
+    """Whether two rows of a table have equal values and responses (n,).
+
+    >>> [has_equal_rows(np.array([[1.0], [2.0], [1.0]]), np.array(y)) for y in ([0.0, 0.0, 1.0], [0.0, 1.0, 0.0])]
+    [False, True]
+    """
+    ranks = content_ranks([y, *(values for _, values in table_columns(X))], len(y))
+    return bool(ranks.max() < len(y) - 1)
 
 
 def read_columns(X: Any) -> list[Column | None]:
