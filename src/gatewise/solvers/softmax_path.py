@@ -15,7 +15,7 @@ from scipy.special import softmax
 
 from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices
 from gatewise.backends import DEVICE, device_paths, thread_pools
-from gatewise.kernels.path.gate_path import follow, mixtures, PathWork
+from gatewise.kernels.path.gate_path import follow, mixtures, PathWork, reordered
 from gatewise.kernels.path.packed_rows import FOREIGN, GatePoint, LINEAR, LOGARITHM, PackedRows, QUADRATIC
 from gatewise.kernels.path.preconditioner import Preconditioner
 from gatewise.kernels.path.truncated_newton import JUDGED, LOSS, NewtonState, PLACE
@@ -86,7 +86,8 @@ class RowSample(NamedTuple):
 
     ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
     mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
-    its columns are multiplied by ``unit``.
+    its columns are multiplied by ``unit``. A sample that ``follows`` those before it, as all rows follow their folds,
+    starts near the mean of the paths that were fitted to them.
     """
 
     reference: Floats
@@ -95,6 +96,7 @@ class RowSample(NamedTuple):
     asked: Indices = np.empty(0, dtype=np.intp)
     center: Floats | float = 0.0
     unit: Floats | float = 1.0
+    follows: bool = False
 
 
 def gate_paths(
@@ -288,9 +290,13 @@ def fit_paths(
 ) -> list[list[FittedPath]]:
     """The paths of requests, each with its axes, for every sample; small fits are prepared together."""
     kind, found = _kind(loss), []
+    solved: list[Floats] = []  # the parameters of every fit
     jobs = [(request, axes, sample) for request, axes in requests for sample in samples]
     for group in _batches(jobs, F.shape[1]):
         for job, fit in [(job, _prepared(*job, F, loss)) for job in group]:
+            before = solved[len(solved) - len(solved) % len(samples) :]  # of the same request
+            if job[2].follows and before:
+                fit.path[:] = reordered(np.mean(before, axis=0), fit.frame.experts, fit.frame.columns)
             while not follow(fit.rows, fit.offset, kind, *fit.penalties, *fit.edge, fit.work, fit.path):
                 _judge(fit.loss, fit.weight, fit.work)
             (request, axes, sample), L, M = job, len(fit.path), len(fit.offset)
@@ -301,6 +307,7 @@ def fit_paths(
             for rows, point, mixed, out in fit.pieces:
                 mixtures(rows, np.log(sample.reference), path, ks, point, mixed)
                 out[:] = mixed[:, :, : out.shape[2]]
+            solved.append(path[np.argsort(request.spreads, kind="stable")])
             theta = theta[:, :, : fit.rows.n_features] @ axes.T
             found.append(FittedPath(GatePath(theta, linear), fit.mixtures))
     return [found[j : j + len(samples)] for j in range(0, len(found), len(samples))]

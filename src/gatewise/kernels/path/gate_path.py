@@ -8,7 +8,7 @@ from gatewise.arrays import Floats, Indices
 from gatewise.kernels.compiled import compiled_fma, inner_fma
 from gatewise.kernels.path.packed_rows import GatePoint, mix, PackedRows
 from gatewise.kernels.path.preconditioner import Preconditioner
-from gatewise.kernels.path.truncated_newton import minimise, NewtonState, PLACE, RADIUS, Setting
+from gatewise.kernels.path.truncated_newton import coarse, minimise, NewtonState, PLACE, RADIUS, Setting
 from gatewise.kernels.simd.tile import TILE
 from gatewise.kernels.top_k import comes_after
 
@@ -19,6 +19,17 @@ class PathWork(NamedTuple):
     point: GatePoint
     preconditioner: Preconditioner
     state: NewtonState
+
+
+def reordered(path: Floats, experts: Indices, columns: Indices) -> Floats:
+    """A path (L, size) with its M experts, and the q columns of its linear part, in these orders.
+
+    >>> reordered(np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]]), np.array([1, 0]), np.array([1, 0]))
+    array([[3., 4., 1., 2., 6., 5.]])
+    """
+    cut = path.shape[1] - len(columns)
+    theta = path[:, :cut].reshape(len(path), len(experts), cut // len(experts))[:, experts]
+    return np.concatenate([theta.reshape(len(path), cut), path[:, cut:][:, columns]], axis=1)
 
 
 @compiled_fma
@@ -33,23 +44,28 @@ def follow(
     work: PathWork,
     path: Floats,
 ) -> bool:
-    """Fill path (L, size) with the parameters for pairs of penalties (L,), each fit starting at the one before it.
+    """Fill path (L, size) with the parameters for pairs of penalties (L,), each fit starting near the one before it.
 
-    False if the caller has to judge the mixture first and call again, as `minimise` says. A state whose numbers are
-    zero begins at its ``trial``, with a trust region of the given radius.
+    On entry ``path`` holds a path that is known, or zeros: the first fit begins where that begins, and each later one
+    at the fit before it plus what the known path adds from one pair to the next. False if the caller has to judge the
+    mixture first and call again, as `minimise` says. A state whose numbers are zero begins a path, and every fit
+    begins with a trust region of the given radius.
     """
     state = work.state
     numbers = state.numbers
     while numbers[PLACE] < penalties.size:
+        place = int(numbers[PLACE])
         if numbers[RADIUS] == 0.0:
             numbers[RADIUS] = radius
-        place = int(numbers[PLACE])
+            for k in range(state.x.size if place == 0 else 0):
+                state.trial[k] = coarse(path[0, k])
         setting = Setting(offset, kind, penalties[place], linear_penalties[place], tolerance)
         if not minimise(rows, setting, work.point, work.preconditioner, state):
             return False
         for k in range(state.x.size):
+            ahead = path[place + 1, k] - path[place, k] if place + 1 < penalties.size else 0.0
+            state.trial[k] = coarse(state.x[k] + ahead)
             path[place, k] = state.x[k]
-            state.trial[k] = state.x[k]
         for k in range(PLACE):
             numbers[k] = 0.0
         numbers[PLACE] += 1.0

@@ -124,7 +124,7 @@ def _move(value: float, state: NewtonState, tolerance: float) -> bool:
                 best = -0.5 * fraction * fraction * numbers[SLOPE] / (change - fraction * numbers[SLOPE])
             numbers[FRACTION] = min(max(best, 0.1 * fraction), 0.5 * fraction)
             for k in range(state.x.size):
-                state.trial[k] = _coarse(state.x[k] + numbers[FRACTION] * state.step[k])
+                state.trial[k] = coarse(state.x[k] + numbers[FRACTION] * state.step[k])
             return True
         _update_radius(change, numbers)
         if numbers[INSIDE] != 0.0 and numbers[PREDICTED] <= tolerance:
@@ -156,11 +156,12 @@ def _try_step(state: NewtonState) -> None:
     state.numbers[FRACTION] = 1.0
     state.numbers[SLOPE] = _dot(state.gradient, state.step)
     for k in range(state.x.size):
-        state.trial[k] = _coarse(state.x[k] + state.step[k])
+        state.trial[k] = coarse(state.x[k] + state.step[k])
 
 
 @leaf
-def _coarse(value: float) -> float:
+def coarse(value: float) -> float:
+    """The value to its first BITS binary digits."""
     digits, exponent = frexp(value)
     return ldexp(np.rint(digits * 2.0**BITS), exponent - BITS)
 
