@@ -15,6 +15,7 @@ from benchmarks import (
     sparse_predict,
     specialization,
     thinning,
+    warm_starts,
 )
 
 BENCHMARKS = (
@@ -29,6 +30,7 @@ BENCHMARKS = (
     particles,
     specialization,
     thinning,
+    warm_starts,
     moe_layer,
     moe_regressor,
     one_row,
