@@ -15,6 +15,7 @@ from benchmarks import (
     sparse_predict,
     specialization,
     thinning,
+    tree_gates,
     warm_starts,
 )
 
@@ -30,6 +31,7 @@ BENCHMARKS = (
     particles,
     specialization,
     thinning,
+    tree_gates,
     warm_starts,
     moe_layer,
     moe_regressor,
