@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import TimeSeriesSplit
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -26,7 +27,7 @@ REGRESSORS = [
     ("tree", DecisionTreeRegressor(max_depth=4, random_state=0)),
 ]
 CLASSIFIERS = [
-    ("line", LogisticRegression()),
+    ("bayes", GaussianNB()),
     ("knn", KNeighborsClassifier(3)),
     ("tree", DecisionTreeClassifier(max_depth=4, random_state=0)),
 ]
@@ -52,9 +53,9 @@ def test_the_whole_list_takes_weights_as_copies_in_any_order(kind):
     weighted = make(experts, cv=splits(FOLD), random_state=0, settings=settings).fit(X, y, sample_weight=WHOLE)
     repeated = make(experts, cv=splits(FOLD[SHUFFLED]), random_state=0, settings=settings)
     repeated.fit(X[SHUFFLED], y[SHUFFLED])
-    np.testing.assert_allclose(getattr(weighted, ask)(X), getattr(repeated, ask)(X), rtol=1e-12)
-    np.testing.assert_array_equal(weighted.gate_weights(X), repeated.gate_weights(X))
-    np.testing.assert_array_equal(np.sort(weighted.out_of_fold_.rows), np.sort(SHUFFLED))
+    np.testing.assert_allclose(getattr(weighted, ask)(X), getattr(repeated, ask)(X), atol=1e-12)
+    np.testing.assert_allclose(weighted.gate_weights(X), repeated.gate_weights(X), atol=1e-12)
+    np.testing.assert_array_equal(weighted.out_of_fold_.rows, SHUFFLED[repeated.out_of_fold_.rows])
     np.testing.assert_array_equal(weighted.out_of_fold_.y, y[weighted.out_of_fold_.rows])
     plain = make(experts, cv=splits(FOLD), random_state=0, settings=settings).fit(X, y)
     assert np.abs(getattr(weighted, ask)(X) - getattr(plain, ask)(X)).max() > 0.01
@@ -62,10 +63,13 @@ def test_the_whole_list_takes_weights_as_copies_in_any_order(kind):
 
 def test_a_table_without_copies_and_weights_is_used_as_it_is():
     given = FitRows(X, Y, np.ones(N), None, [], {}, np.arange(N))
-    assert gw.MoERegressor(REGRESSORS)._fit_rows(given, 0) is given
+    assert gw.MoERegressor(REGRESSORS)._fit_rows(given, gw.MoESettings(), 0)[0] is given
+    assert plain_fit_rows(np.ones(N)).place is None
     np.testing.assert_array_equal(plain_fit_rows(np.ones(N)).source, np.arange(N))
-    twice = FitRows(X[FOLD], Y[FOLD], np.ones(N), None, [], {}, np.arange(N))
-    assert (gw.MoERegressor(REGRESSORS)._fit_rows(twice, 0).source != np.arange(N)).any()
+    again = FitRows(X[FOLD], Y[FOLD], np.ones(N), None, [], {}, np.arange(N))
+    used, _ = gw.MoERegressor(REGRESSORS)._fit_rows(again, gw.MoESettings(), 0)
+    np.testing.assert_array_equal(used.X, X[FOLD])  # for the experts
+    np.testing.assert_array_equal(np.sort(used.place), np.arange(N))
 
 
 def test_copies_of_a_row_are_one_group_and_given_groups_stay():
@@ -113,23 +117,27 @@ def test_splits_hold_out_the_copies_of_their_rows():
 
 def test_rows_in_time_keep_their_order():
     twice = np.repeat(np.arange(N // 2), 2)
-    found = plain_fit_rows(np.ones(N), cv=TimeSeriesSplit(4).split(twice), table=X[twice], y=Y[twice])
-    np.testing.assert_array_equal(found.source, np.arange(N))
-    other = plain_fit_rows(np.ones(N), table=X[twice], y=Y[twice])
-    assert not np.array_equal(other.source, np.arange(N))
+    assert plain_fit_rows(np.ones(N), cv=TimeSeriesSplit(4).split(twice), table=X[twice], y=Y[twice]).place is None
+    assert plain_fit_rows(np.ones(N), table=X[twice], y=Y[twice]).place is not None
 
 
-def test_text_missing_values_and_other_seeds_have_an_order_of_their_own():
+def test_the_order_of_the_router_follows_from_contents_and_seed():
     table = pd.DataFrame({"x": [1.0, np.nan, 1.0, np.nan], "word": ["a", "b", "a", None]})
-    y, weight = np.array([0.0, 1.0, 0.0, 1.0]), np.ones(4)
+    y, taken = np.array([0.0, 1.0, 0.0, 1.0]), []
     for rows in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]):
-        found = plain_fit_rows(weight, table=table.iloc[rows], y=y[rows], seed=1)
-        got = found.X.reset_index(drop=True)
-        if rows == [0, 1, 2, 3]:
-            expected = got
-        pd.testing.assert_frame_equal(got, expected)
-    orders = {tuple(plain_fit_rows(WHOLE).source), tuple(plain_fit_rows(WHOLE, seed=1).source)}
-    assert len(orders) == 2
+        found = plain_fit_rows(np.ones(4), table=table.iloc[rows], y=y[rows], seed=1)
+        taken.append(found.X.iloc[np.argsort(found.place)].reset_index(drop=True))
+    for other in taken[1:]:
+        pd.testing.assert_frame_equal(other, taken[0])
+    assert (plain_fit_rows(WHOLE).place != plain_fit_rows(WHOLE, seed=1).place).any()
+
+
+def test_given_experts_take_weights_as_copies_too():
+    fitted = [(name, one.fit(X[:60], Y[:60])) for name, one in REGRESSORS]
+    settings = gw.MoESettings(test=False)
+    one, two = (gw.MoERegressor(fitted, cv="prefit", random_state=0, settings=settings) for _ in range(2))
+    one.fit(X, Y, sample_weight=WHOLE)
+    np.testing.assert_allclose(two.fit(X[SHUFFLED], Y[SHUFFLED]).predict(X), one.predict(X), atol=1e-12)
 
 
 def test_a_bad_forecast_is_named_by_its_row_of_the_table_that_was_given():

@@ -159,8 +159,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
         splits = [] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed)
         given = FitRows(X, codes.astype(np.float64), weight, groups, splits, params, np.arange(len(codes)))
-        used = self._fit_rows(given, seed)
-        inputs, unit_weight = GateInputs.fit(used.X, settings.n_components, settings.fade), float(used.weight.mean())
+        used, inputs = self._fit_rows(given, settings, seed)
+        unit_weight = float(used.weight.mean())
         task = TrainingTask(
             X=used.X,
             y=used.y,
@@ -181,6 +181,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             settings=settings,
             seed=seed,
             groups=used.groups,
+            place=used.place,
         )
         self._unit_weight = unit_weight
         self._keep(task, self._train(task, used.source), inputs, used.source)

@@ -151,12 +151,16 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
             )
         return rows_in_memory(X, y, sample_weight, n_experts, self.random_state)
 
-    def _fit_rows(self, given: FitRows, seed: int) -> FitRows:
-        """The rows that the fit uses, which are those given unless weights count rows or rows are equal."""
-        plain = bool((given.weight == 1.0).all())
-        if plain and (len(given.y) > MOST_COUNTED or not has_equal_rows(given.X, given.y)):
-            return given
-        return fit_rows(given, seed)
+    def _fit_rows(self, given: FitRows, settings: MoESettings, seed: int) -> tuple[FitRows, GateInputs]:
+        """The rows that the fit uses, and what gates see of them, learned in the order of the router.
+
+        They are the rows given, unless weights count rows or rows are equal.
+        """
+        plain, used = bool((given.weight == 1.0).all()), given
+        if not plain or (len(given.y) <= MOST_COUNTED and has_equal_rows(given.X, given.y)):
+            used = fit_rows(given, seed)
+        table = used.X if used.place is None else _safe_indexing(used.X, np.argsort(used.place))
+        return used, GateInputs.fit(table, settings.n_components, settings.fade)
 
     def _train(self, task: TrainingTask, source: Indices) -> Trained:
         """Train experts and router; an error about row i of the task calls it row ``source``[i], as it was given."""
@@ -292,9 +296,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         splits = [] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed)
-        used = self._fit_rows(FitRows(X, y, weight, groups, splits, params, np.arange(len(y))), seed)
+        given = FitRows(X, y, weight, groups, splits, params, np.arange(len(y)))
+        used, inputs = self._fit_rows(given, settings, seed)
         unit_weight = float(used.weight.mean())
-        inputs = GateInputs.fit(used.X, settings.n_components, settings.fade)
         task = TrainingTask(
             X=used.X,
             y=used.y,
@@ -308,6 +312,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             settings=settings,
             seed=seed,
             groups=used.groups,
+            place=used.place,
         )
         self._keep(task, self._train(task, used.source), inputs, unit_weight, used.source)
         return self

@@ -1,4 +1,4 @@
-"""Sample weights that count rows: whole numbers mean copies, and a table with copies has an order of its own."""
+"""Sample weights that count rows: whole numbers mean copies, and the router has an order of its own for copies."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ class FitRows:
     """The rows that a fit uses: row i is row ``source``[i] of the table that was given.
 
     ``params`` are the keywords for the fit of each expert, by name. Rows of one of the ``groups`` (n,), if there are
-    some, may depend on one another.
+    some, may depend on one another. Row i has the ``place``[i] among those that the router learns from, or the one
+    that it has in the table, if there are no places.
     """
 
     X: Any
@@ -31,6 +32,7 @@ class FitRows:
     splits: Sequence[Split]
     params: Mapping[str, Mapping[str, Any]]
     source: Indices
+    place: Indices | None = None
 
 
 def fit_rows(given: FitRows, seed: int) -> FitRows:
@@ -38,14 +40,13 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
 
     Weights are then one, and experts get no weights. The test of gates takes the copies of a row as one group, unless
     groups are given: a weight may also be meant as importance, and then copies are no further evidence. Other weights
-    stay. A table that has equal rows is put into an order that follows from its contents and the seed, so that it
-    does not matter where copies stand; rows that are held out in time keep their order. With metadata routing weights
-    count rows only if every expert asks for them.
+    stay. Experts get the rows in the order of the table. Where some are equal the router takes them in an order that
+    follows from their contents and the seed, so that it does not matter where copies stand; rows that are held out in
+    time keep their order. With metadata routing weights count rows only if every expert asks for them.
     """
     n, counts = len(given.y), counts_rows(given.weight) and _reach_all(given.params)
     source = np.repeat(np.arange(n), given.weight.astype(np.intp)) if counts else np.arange(n)
-    if not _in_time(given.splits):
-        source = _by_content(given, counts, source, seed)
+    place = None if _in_time(given.splits) else _by_content(given, counts, source, seed)
     groups = given.groups
     if groups is None and len(source) > len(np.unique(source)):
         groups = np.arange(n)
@@ -58,6 +59,7 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
         _moved(given.splits, source),
         {name: _without_weights(own) for name, own in params.items()} if counts else params,
         source,
+        place,
     )
 
 
@@ -97,15 +99,16 @@ def _in_time(splits: Sequence[Split]) -> bool:
     return bool(splits) and all(len(train) and len(out) and np.max(train) < np.min(out) for train, out in splits)
 
 
-def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Indices:
-    """The rows of ``source``; if some are equal, in an order that follows from what they hold and the seed.
+def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Indices | None:
+    """The places (n,) of the rows of ``source`` in an order that follows from what they hold and the seed.
 
     Rows are equal if their inputs and responses are, if they are in the same groups and held out by the same splits,
-    and if they have the same weight, unless weights count rows. Of more than MOST_COUNTED rows the order stays.
+    and if they have the same weight, unless weights count rows. None where no rows are equal, and where they are more
+    than MOST_COUNTED.
     """
     n = len(source)
     if n > MOST_COUNTED:
-        return source
+        return None
     held_out = np.full((len(given.y), len(given.splits)), False)
     for number, (_, out) in enumerate(given.splits):
         held_out[out, number] = True
@@ -114,5 +117,7 @@ def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Ind
     columns += [] if counts else [given.weight]
     rank = content_ranks((values[source] for values in columns), n)
     if rank.max() == n - 1:
-        return source
-    return source[np.argsort(rank, kind="stable")[np.random.default_rng([seed, 5]).permutation(n)]]
+        return None
+    place = np.empty(n, dtype=np.intp)
+    place[np.argsort(rank, kind="stable")] = np.random.default_rng([seed, 5]).permutation(n)
+    return place

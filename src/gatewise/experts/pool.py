@@ -70,6 +70,11 @@ class HeldOut:
         """Some of the entries, without nested forecasts; the experts of each split were fitted on the same rows."""
         return replace(self, rows=self.rows[entries], fold=self.fold[entries], F=self.F[entries], nested=None)
 
+    def in_order(self, place: Indices) -> "HeldOut":
+        """The entries of each fold by the places (n,) of their rows."""
+        order = np.lexsort((place[self.rows], self.fold))
+        return replace(self.part(order), nested=None if self.nested is None else self.nested[:, order])
+
     def learners(self) -> Iterator[tuple[Indices, Indices]]:
         """For every split: the entries that a gate may be fitted to, and the entries that it then predicts.
 

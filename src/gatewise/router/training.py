@@ -43,6 +43,7 @@ ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with sprea
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
+TICK = 2.0**-40  # of probabilities: experts that are fitted to the same rows in another order agree in it
 ALIKE = 1e-3  # experts count as alike if the variance of their forecasts is below this fraction of the error
 
 
@@ -52,7 +53,8 @@ class TrainingTask:
 
     Where responses are classes, ``y`` has their numbers, and the routed experts give probabilities. ``ks`` are the
     numbers of active experts to try, None for all; a gate that has a k of its own keeps it. Rows of one of the
-    ``groups`` (n,), if there are some, may depend on one another.
+    ``groups`` (n,), if there are some, may depend on one another. ``place`` (n,) is the order in which the router
+    takes the rows of a fold, where it is not theirs.
     """
 
     X: Any
@@ -67,6 +69,7 @@ class TrainingTask:
     settings: MoESettings
     seed: int
     groups: Any = None
+    place: Indices | None = None
 
     @cached_property
     def units(self) -> Indices | None:
@@ -272,8 +275,12 @@ def _forecast_views(held_out: HeldOut) -> tuple[Floats, Indices]:
 def _with_floors(
     task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices
 ) -> tuple[ClassRows, ProbabilityFloor]:
-    """Held-out probabilities with floors that were learned without their rows, and the floors for new rows."""
-    rows = ClassRows(held_out.F, target[held_out.rows].astype(np.intp))
+    """Held-out probabilities with floors that were learned without their rows, and the floors for new rows.
+
+    Probabilities are multiples of TICK: trees could tell last bits apart, and these depend on the order of the rows
+    that an expert was fitted to.
+    """
+    rows = ClassRows(np.rint(held_out.F / TICK) * TICK, target[held_out.rows].astype(np.intp))
     weight = task.sample_weight[held_out.rows]
     learners = [(np.intersect1d(some, known), out) for some, out in held_out.learners()]
     fresh = np.setdiff1d(np.arange(len(weight)), known)
@@ -326,7 +333,7 @@ def use_as_they_are(task: TrainingTask) -> Trained:
         F = task.shared.predict(task.X)
         _check_shared(task, F)
         always = F.sum(axis=1)
-    held = _some_entries(task, _in_parts(n, task.seed))
+    held = _some_entries(task, _in_parts(n, task.seed, task.place))
     some = len(held.rows) < n
     F = task.routed.predict(task.X, held.rows) if some else task.routed.predict(task.X)[held.rows]
     fit, view = route(task, replace(held, F=F), task.y - always)
@@ -373,10 +380,15 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     return signal
 
 
-def _in_parts(n: int, seed: int) -> HeldOut:
-    """n rows that no expert saw, as if held out in PARTS random parts, or in halves if many; no forecasts yet."""
+def _in_parts(n: int, seed: int, place: Indices | None = None) -> HeldOut:
+    """n rows that no expert saw, as if held out in PARTS random parts, or in halves if many; no forecasts yet.
+
+    Which rows a part has follows from the places (n,) of the rows, where these are given.
+    """
     part = np.sort(np.arange(n) % min(PARTS if n <= MOST_LEARNED else 2, n))
     rows = np.random.default_rng(seed).permutation(n)
+    if place is not None:
+        rows = np.argsort(place)[rows]
     train = tuple(np.sort(rows[part != number]) for number in range(part[-1] + 1))
     return HeldOut(rows, part, np.empty((n, 0)), train)
 
@@ -425,6 +437,8 @@ def _stage(task: TrainingTask, routed_part: Floats, weights: Floats | None) -> T
     fit_pool = pool.fit_nested if _nests(task) else pool.fit
     routed, held = fit_pool(task.X, task.y - always, task.splits)
     in_time = held.in_time
+    if task.place is not None:
+        held = held.in_order(task.place)
     fit, view = route(task, _some_entries(task, held), task.y - always)
     error = float(np.average(fit.loss.error(fit.forecasts), weights=task.sample_weight[fit.rows]))
     stage = TrainingStage(error, _specialization(task, fit))
