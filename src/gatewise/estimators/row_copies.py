@@ -1,7 +1,7 @@
 """Sample weights that count rows: whole numbers mean copies, and the router has an order of its own for copies."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
     n, counts = len(given.y), counts_rows(given.weight) and _reach_all(given.params)
     source = np.repeat(np.arange(n), given.weight.astype(np.intp)) if counts else np.arange(n)
     place = None if _in_time(given.splits) else _by_content(given, counts, source, seed)
+    if np.array_equal(source, np.arange(n)):
+        return replace(given, place=place)
     groups = given.groups
     if groups is None and len(source) > len(np.unique(source)):
         groups = np.arange(n)
@@ -54,10 +56,10 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
     return FitRows(
         _safe_indexing(given.X, source),
         given.y[source],
-        np.ones(len(source)) if counts else given.weight[source],
+        np.ones(len(source)),
         None if groups is None else np.asarray(groups)[source],
         _moved(given.splits, source),
-        {name: _without_weights(own) for name, own in params.items()} if counts else params,
+        {name: _without_weights(own) for name, own in params.items()},
         source,
         place,
     )
