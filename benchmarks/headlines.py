@@ -129,6 +129,12 @@ HEADLINES: tuple[Headline, ...] = (
     Headline("one_row", "four rows from a shell, over imports", ("predict_over_imports",), TIME, 1.2, "less"),
     Headline("large_fits", "1,000 rows, 20,000 columns, CPU", ("fits", "columns", {"n": 1000}, "cpu_seconds"),
              SECONDS, 30, "less"),
+    *(Headline("tree_gates", f"{name}, n = {n:,}, against scikit-learn's trees",
+               ("rows", {"design": name, "n": n}, "faster"), FASTER)
+      for name, n in (("board 4 x 4", 1000), ("board 4 x 4", 60_000))),
+    Headline("warm_starts", "4,000 rows, 10 experts, all rows started near their folds",
+             ("cases", {"n": 4000, "M": 10}, "near the folds"), TIME, 1.0, "less",
+             ("cases", {"n": 4000, "M": 10}, "along the path")),
     Headline("thinning", "bound of the error of left-out states holds", ("covered",), "of 200", 184),
     *(Headline("gate_fits", f"n = {n:,}, {M} experts, CPU", ("cases", {"n": n, "M": M}, "gatewise", "cpu_seconds"),
                SECONDS, goal, "less") for n, M, goal in _GATE_FITS),
