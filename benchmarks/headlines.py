@@ -47,6 +47,9 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("resolution-board", f"distance to the truth, 4 x 4 checkerboard, n = {n:,}",
                ("rows", {"design": "board 4 x 4"}, "errors", str(n)), "mean square", bar, "less")
       for n, bar in ((1000, 0.25), (10_000, 0.03), (60_000, 0.006))),
+    *(Headline("resolution", f"distance to the truth, {design}, n = 100,000",
+               ("rows", {"design": design, "way": "Gatewise"}, "errors", "100000"), "mean square", better="less")
+      for design in ("board 8 x 8", "spiral", "16 regions, 8 experts")),
     Headline("classes", "mean rank in log loss on real data", ("standings", {"method": "gatewise"}, "rank"), "",
              better="less"),
     Headline("classes-strong", "the same, strong pool", ("standings", {"method": "gatewise"}, "rank"), "",
