@@ -12,6 +12,7 @@ from gatewise.app.models.model_file import SavedModel
 from gatewise.app.page.importance import (
     column_importance,
     ColumnImportance,
+    fitted_leaders,
     important_columns,
     profile,
     region_plot,
@@ -67,6 +68,7 @@ class ClassFindings:
     best_single: str
     regions: RegionTable
     error_regions: RegionTable
+    leaders: Mapping[str, float]
     by_class: tuple[ClassRegion, ...]
     diagrams: Mapping[str, Sequence[ReliabilityBin]]
     importance: tuple[ColumnImportance, ...]
@@ -87,6 +89,7 @@ class ClassFindings:
                 "best_single": self.best_single,
                 "regions": [asdict(row) for row in self.regions],
                 "error_regions": [asdict(row) for row in self.error_regions],
+                "fitted_leaders": dict(self.leaders),
                 "by_class": [asdict(row) for row in self.by_class],
                 "reliability": {name: [asdict(one) for one in bins] for name, bins in self.diagrams.items()},
                 "importance": [
@@ -114,6 +117,7 @@ def find_classes(saved: SavedModel, frame: Any) -> ClassFindings:
         best_single=best_single(model),
         regions=model.region_table(),
         error_regions=model.region_table("errors"),
+        leaders=fitted_leaders(model, rows.X, rows.names),
         by_class=class_regions(rows),
         diagrams=diagrams(rows),
         importance=tuple(columns),

@@ -19,6 +19,7 @@ from gatewise.app.page.page_parts import (
     expert,
     figures,
     interval,
+    leading_words,
     losing_leaders,
     NBSP,
     number,
@@ -136,8 +137,6 @@ def reliability_plot(bins: Sequence[ReliabilityBin]) -> str:
 
 def _where(findings: ClassFindings) -> Html:
     names = findings.rows.names
-    leading = sorted((row for row in findings.regions if row.share > 0), key=lambda row: -row.share)
-    parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
     moved = [one for one in findings.importance if one.weight_moved >= LEAST_MOVED][:8]
     columns = ", ".join(f"{one.column.name} ({one.weight_moved:.0%})" for one in moved)
     text = f"Columns by how much weight moves when they are shuffled: {columns}." if moved else ""
@@ -148,7 +147,7 @@ def _where(findings: ClassFindings) -> Html:
     for one in findings.profiles[:SHOWN]:
         drawn.append((plots.profile_plot(one, names), f"Mean weights along {one.axis.name}."))
     return join(
-        element("p", f"The largest weight goes to {parts}.", class_="answer"),
+        leading_words(findings.regions, findings.leaders),
         losing_leaders(findings.regions),
         element("p", text or "No column by itself moves the weights by more than 1 %."),
         figures(*drawn) if drawn else None,

@@ -12,6 +12,7 @@ from gatewise.app.models.model_file import SavedModel
 from gatewise.app.page.importance import (
     column_importance,
     ColumnImportance,
+    fitted_leaders,
     important_columns,
     profile,
     region_plot,
@@ -86,6 +87,7 @@ class Findings:
     scores: tuple[MethodScore, ...]
     best_single: str
     regions: RegionTable
+    leaders: Mapping[str, float]
     importance: tuple[ColumnImportance, ...]
     profiles: tuple[WeightProfile, ...]
     map: RegionPlot | None
@@ -108,6 +110,7 @@ class Findings:
                 "scores": [asdict(one) for one in self.scores],
                 "best_single": self.best_single,
                 "regions": [asdict(row) for row in self.regions],
+                "fitted_leaders": dict(self.leaders),
                 "importance": [
                     {"column": one.column.name, "weight_moved": one.weight_moved} for one in self.importance
                 ],
@@ -137,6 +140,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
         scores=compare(rows.y, rows.forecast, rows.stack, rows.F, rows.names, model.verdict_.widened),
         best_single=best_single(model),
         regions=model.region_table(),
+        leaders=fitted_leaders(model, rows.X, rows.names),
         importance=tuple(columns),
         profiles=tuple(profile(model, rows.X, column) for column in drawn),
         map=region_plot(model, rows.X, drawn[0], drawn[1]) if len(drawn) > 1 else None,

@@ -72,6 +72,12 @@ def column_importance(model: Any, X: Any, columns: Sequence[ColumnKind], seed: i
     return sorted(found, key=lambda one: -one.weight_moved)
 
 
+def fitted_leaders(model: Any, X: Any, names: Sequence[str]) -> dict[str, float]:
+    """The fraction of the rows where the fitted model gives each expert its largest weight, by name."""
+    leader = model.gate_weights(X).argmax(axis=1)
+    return {name: float((leader == m).mean()) for m, name in enumerate(names)}
+
+
 def important_columns(found: Sequence[ColumnImportance]) -> list[ColumnImportance]:
     """The SHOWN most important columns, without those that move less than LEAST_MOVED of the weight."""
     return [one for one in found[:SHOWN] if one.weight_moved >= LEAST_MOVED]

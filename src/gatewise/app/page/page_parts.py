@@ -1,7 +1,7 @@
 """Tables, figures and numbers as the page shows them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,25 @@ def interval(found: Interval) -> str:
         return DASH
     ends = f" ({number(found.low)}{NBSP}to{NBSP}{number(found.high)})" if np.isfinite(found.low) else ""
     return number(found.value) + ends
+
+
+def leading_words(regions: RegionTable, fitted: Mapping[str, float]) -> Html:
+    """Who has the largest weight: by gates that held the rows out, and by the ``fitted`` gate, fractions by name."""
+    held_out = {row.expert: row.share for row in regions}
+    told = [
+        ", ".join(
+            f"{name} on {part:.0%}" for name, part in sorted(parts.items(), key=lambda one: -one[1]) if part > 0
+        )
+        for parts in (held_out, fitted)
+    ]
+    return join(
+        element("p", f"The largest weight goes to {told[0]} of the rows.", class_="answer"),
+        element(
+            "p",
+            "That is told, here and in the table, of gates that had not seen the row, as only they can be judged on "
+            f"it. The gate that predicts new rows was fitted to all of them; on these rows it leads with {told[1]}.",
+        ),
+    )
 
 
 def losing_leaders(regions: RegionTable) -> Html | None:

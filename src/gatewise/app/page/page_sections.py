@@ -12,6 +12,7 @@ from gatewise.app.page.page_parts import (
     expert,
     figures,
     interval,
+    leading_words,
     losing_leaders,
     NBSP,
     number,
@@ -104,8 +105,6 @@ def _held_back(findings: Findings) -> Html | None:
 def where(findings: Findings) -> Html:
     """The section "Where does each expert win?": importance of columns, plots of weights, table of regions."""
     names, regions = findings.rows.names, findings.regions
-    leading = sorted((row for row in regions if row.share > 0), key=lambda row: -row.share)
-    parts = ", ".join(f"{row.expert} on {row.share:.0%} of the rows" for row in leading)
     columns = [one.column for one in findings.importance]
     rows = [
         [
@@ -121,7 +120,7 @@ def where(findings: Findings) -> Html:
         for row in regions
     ]
     return join(
-        element("p", f"The largest weight goes to {parts}.", class_="answer"),
+        leading_words(regions, findings.leaders),
         losing_leaders(regions),
         _importance_words(findings),
         figures(*_where_plots(findings)),
