@@ -53,3 +53,13 @@ def test_rows_in_pieces_end_where_all_rows_end():
     later, late = fixed_share(first, np.zeros(2), log_density[25:], forecasts[25:])
     np.testing.assert_allclose(later.log_weights, whole.log_weights)
     np.testing.assert_allclose(np.concatenate([early, late]), online)
+
+
+def test_two_half_rows_switch_as_one_does():
+    start, prior = begin(np.log([0.8, 0.2])), np.log([0.3, 0.7])
+    nothing, forecasts = np.zeros((1, 2)), np.zeros((1, 2))
+    whole, _ = fixed_share(start, prior, nothing, forecasts)
+    half, _ = fixed_share(start, prior, nothing, forecasts, 0.5)
+    twice, _ = fixed_share(half, prior, nothing, forecasts, 0.5)
+    np.testing.assert_allclose(twice.log_weights, whole.log_weights)
+    assert not np.allclose(half.log_weights, whole.log_weights)

@@ -72,13 +72,12 @@ def test_a_table_without_copies_and_weights_is_used_as_it_is():
     np.testing.assert_array_equal(np.sort(used.place), np.arange(N))
 
 
-def test_copies_of_a_row_are_one_group_and_given_groups_stay():
+def test_copies_of_a_row_have_its_group():
     found = plain_fit_rows(WHOLE)
-    np.testing.assert_array_equal(found.groups, found.source)
     np.testing.assert_array_equal(found.weight, 1.0)
     np.testing.assert_array_equal(found.X, X[found.source])
     np.testing.assert_array_equal(plain_fit_rows(WHOLE, groups=FOLD).groups, FOLD[found.source])
-    assert plain_fit_rows(np.arange(N) % 2).groups is None  # no row has a copy
+    assert found.groups is None
 
 
 def test_weights_that_count_no_rows_stay_and_reach_the_experts(monkeypatch):

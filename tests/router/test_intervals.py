@@ -38,8 +38,8 @@ def test_rows_that_are_added_at_once_are_rows_added_one_by_one(factor):
     rng = np.random.default_rng(0)
     residuals, apart = factor * rng.normal(size=2000), rng.uniform(size=2000)
     at_once = one_by_one = PredictionScale(noise=0.6, weight=0.8, factor=1.0)
-    at_once = at_once.continued(residuals, apart)
+    at_once = at_once.continued(residuals, apart, np.ones(len(residuals)))
     for residual, spread in zip(residuals, apart, strict=True):
-        one_by_one = one_by_one.continued(np.array([residual]), np.array([spread]))
+        one_by_one = one_by_one.continued(np.array([residual]), np.array([spread]), np.ones(1))
     assert at_once.factor == pytest.approx(one_by_one.factor, rel=1e-9)
     assert 0.8 * factor < at_once.factor < 1.25 * factor

@@ -58,7 +58,9 @@ def test_later_rows_are_weighed_by_after_with_forgetting(data):
 
     one = later(first, slice(25, 26))
     log_density = weight[25] * ResidualLoss(y[25:26]).scaled(first.scale).log_density(forecasts[25:26])
-    state, online = fixed_share(begin(np.log(first.shares)), np.zeros(5), log_density, forecasts[25:26])
+    state, online = fixed_share(
+        begin(np.log(first.shares)), np.zeros(5), log_density, forecasts[25:26], min(weight[25], 1.0)
+    )
     np.testing.assert_allclose(one.shares, state.weights)
     np.testing.assert_allclose(one.online, online)
     assert (one.scale != first.scale).all()

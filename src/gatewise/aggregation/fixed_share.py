@@ -31,13 +31,14 @@ def begin(log_weights: Floats) -> SwitchingState:
 
 
 def fixed_share(
-    state: SwitchingState, log_prior: Floats, log_density: Floats, forecasts: Floats
+    state: SwitchingState, log_prior: Floats, log_density: Floats, forecasts: Floats, elapsed: float = 1.0
 ) -> tuple[SwitchingState, Floats]:
     """The state after the rows of log_density (T, S), and the one-step-ahead predictions (T,) from forecasts (T, S).
 
     Under the chance a of switching, the weights after a row are (1 - a) times those of AFTER plus a times the prior:
     the posterior of the best candidate if it is drawn anew from the prior with probability a after every row. The
-    chances themselves are weighed by AFTER.
+    chances themselves are weighed by AFTER. Where rows count as less than one, ``elapsed`` is what they count as:
+    after each of them the chance is 1 - (1 - a)^elapsed.
 
     >>> density, forecasts = np.log([[0.9, 0.1]] * 9), np.array([[1.0, 0.0]] * 9)
     >>> state, seen = fixed_share(begin(np.zeros(2)), np.zeros(2), density, forecasts)
@@ -46,7 +47,8 @@ def fixed_share(
     """
     prior = log_prior - logsumexp(log_prior)
     with np.errstate(divide="ignore"):
-        stay, move = np.log1p(-np.array(SWITCHING))[:, None], np.log(SWITCHING)[:, None]
+        stay = elapsed * np.log1p(-np.array(SWITCHING))[:, None]
+        move = np.log(-np.expm1(stay))
     log_weights, log_rates = state
     predictions = np.empty(len(log_density))
     for t, row in enumerate(log_density):

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
@@ -19,6 +20,7 @@ from gatewise.estimators.row_copies import FitRows
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
+    checked_groups,
     checked_rows,
     chosen_gates,
     drawn_seed,
@@ -146,6 +148,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
+        groups = checked_groups(groups, len(labels))
         prefit, classes = isinstance(self.cv, str) and self.cv == "prefit", np.unique(labels)
         if len(counted := np.unique(labels[weight > 0.0])) < 2:
             where = "" if len(classes) < 2 else " among the rows of positive sample_weight"
@@ -181,6 +184,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             settings=settings,
             seed=seed,
             groups=used.groups,
+            source=used.source,
             place=used.place,
         )
         self._unit_weight = unit_weight
@@ -276,7 +280,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self._keep_router(router)
         self.online_probabilities_ = np.concatenate([self.online_probabilities_, router.mixing.online])
         if update_experts:
-            self._update_experts(X, labels)
+            kept = np.flatnonzero(weight)
+            if len(kept):
+                self._update_experts(_safe_indexing(X, kept), labels[kept])
         return self
 
     def region_table(self, measure: str = "log loss") -> RegionTable:

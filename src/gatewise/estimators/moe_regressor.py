@@ -17,6 +17,7 @@ from gatewise.estimators.row_copies import fit_rows, FitRows, MOST_COUNTED
 from gatewise.estimators.validation import (
     all_or_nothing,
     checked_experts,
+    checked_groups,
     checked_rows,
     checked_sample,
     chosen_gates,
@@ -194,12 +195,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     k : None, int or "auto"
         Experts that a gate activates: all, the k of largest score, or both kinds.
     cv : int, splitter, iterable of splits, "prefit" or None
-        How rows are held out; None is a shuffled `KFold` of five. Of 40 to 3,000 rows in four to six even folds the
-        experts are also fitted without every pair of folds, so that nothing that is judged on a fold has seen it.
-        With splits in time, as from `TimeSeriesSplit`, the router is learned in the order of the rows. "prefit": the
-        experts are fitted already, and all rows serve the router; X and y may then be dask arrays or data frames. Of
-        more than 2^20 rows, or where inputs or forecasts are more than 2^26 numbers, a random part is used, the same
-        wherever they are.
+        How rows are held out; None is a shuffled `KFold` of five, or `GroupKFold` if ``fit`` is given groups. Of 40
+        to 3,000 rows in four to six even folds the experts are also fitted without every pair of folds, so that
+        nothing that is judged on a fold has seen it. With splits in time, as from `TimeSeriesSplit`, the router is
+        learned in the order of the rows. "prefit": the experts are fitted already, and all rows serve the router; X
+        and y may then be dask arrays or data frames. Of more than 2^20 rows, or where inputs or forecasts are more
+        than 2^26 numbers, a random part is used, the same wherever they are.
     n_jobs, random_state
         Processes for the experts; the seed of folds, orders and centres, and of experts that have none of their own.
     settings : MoESettings or None
@@ -292,7 +293,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         if self.cv == "prefit" or hasattr(X, "__dask_graph__"):
             X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
-        settings = self._settings()
+        groups, settings = checked_groups(groups, len(y)), self._settings()
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         splits = [] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed)
@@ -312,6 +313,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             settings=settings,
             seed=seed,
             groups=used.groups,
+            source=used.source,
             place=used.place,
         )
         self._keep(task, self._train(task, used.source), inputs, unit_weight, used.source)
@@ -385,7 +387,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         the standard deviation of predictions follow the errors. Verdict and regions stay those of ``fit``.
         ``online_predictions_`` grows by the predictions of these rows, each made before its response was seen. With
         ``update_experts``, routed experts that have ``partial_fit`` are updated on these rows afterwards, without
-        sample weights; the others stay.
+        sample weights; the others stay. A row of weight 0 is predicted, and teaches nothing.
         """
         if not hasattr(self, "verdict_"):
             return self.fit(X, y, sample_weight)
@@ -396,21 +398,22 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         """`partial_fit` of a model that is fitted."""
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always, settings = self._always(X), self._settings()
-        loss = ResidualLoss(y - always, settings.density)
-        router = self._router.continued(X, self._guarded(X)[0], loss, weight / self._unit_weight)
+        loss, weight = ResidualLoss(y - always, settings.density), weight / self._unit_weight
+        router = self._router.continued(X, self._guarded(X)[0], loss, weight)
         online = router.mixing.online + always
         shares = router.shares("aggregate")
         rows = router.rows(X, self._guarded(X)[0])
         apart = disagreement(router.fitted.mean_weights(shares, rows), rows.F)
-        self._scale = self._scale.continued(y - online, apart)
+        self._scale = self._scale.continued(y - online, apart, weight)
         self._keep_router(router)
         self.sigma_ = router.mixing.scale
         self.online_predictions_ = np.concatenate([getattr(self, "online_predictions_", np.empty(0)), online])
         if update_experts:
             experts: list[Any] = deepcopy(self.experts_)  # one that came fitted stays as it was
-            for expert in experts:
+            kept = np.flatnonzero(weight)
+            for expert in experts if len(kept) else []:
                 if hasattr(expert, "partial_fit"):
-                    expert.partial_fit(X, y - always)
+                    expert.partial_fit(_safe_indexing(X, kept), (y - always)[kept])
             self.experts_ = experts
         return self
 
@@ -465,7 +468,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             doubtful[rows] |= guard.doubts(m, forecasts)
         if doubtful.any():
             rows = np.flatnonzero(doubtful)
-            F, _ = guard.apply(pool.predict(_safe_indexing(X, rows)))
+            F, _ = guard.apply(pool.predict(_safe_indexing(X, rows)), rows)
             total[rows] = np.einsum("im,im->i", weights[rows], F)
         return total
 

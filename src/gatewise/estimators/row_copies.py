@@ -38,26 +38,22 @@ class FitRows:
 def fit_rows(given: FitRows, seed: int) -> FitRows:
     """The rows of a fit: each as often as its weight says, if weights (n,) count rows (`counts_rows`).
 
-    Weights are then one, and experts get no weights. The test of gates takes the copies of a row as one group, unless
-    groups are given: a weight may also be meant as importance, and then copies are no further evidence. Other weights
-    stay. Experts get the rows in the order of the table. Where some are equal the router takes them in an order that
-    follows from their contents and the seed, so that it does not matter where copies stand; rows that are held out in
-    time keep their order. With metadata routing weights count rows only if every expert asks for them.
+    Weights are then one, and experts get no weights. Other weights stay. Experts get the rows in the order of the
+    table. Where some are equal the router takes them in an order that follows from their contents and the seed, so
+    that it does not matter where copies stand; rows that are held out in time keep their order. With metadata routing
+    weights count rows only if every expert asks for them.
     """
     n, counts = len(given.y), counts_rows(given.weight) and _reach_all(given.params)
     source = np.repeat(np.arange(n), given.weight.astype(np.intp)) if counts else np.arange(n)
     place = None if _in_time(given.splits) else _by_content(given, counts, source, seed)
     if np.array_equal(source, np.arange(n)):
         return replace(given, place=place)
-    groups = given.groups
-    if groups is None and len(source) > len(np.unique(source)):
-        groups = np.arange(n)
     params = {name: {key: np.asarray(one)[source] for key, one in own.items()} for name, own in given.params.items()}
     return FitRows(
         _safe_indexing(given.X, source),
         given.y[source],
         np.ones(len(source)),
-        None if groups is None else np.asarray(groups)[source],
+        None if given.groups is None else given.groups[source],
         _moved(given.splits, source),
         {name: _without_weights(own) for name, own in params.items()},
         source,
@@ -115,7 +111,7 @@ def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Ind
     for number, (_, out) in enumerate(given.splits):
         held_out[out, number] = True
     columns = [given.y, *(values for _, values in table_columns(given.X)), *held_out.T]
-    columns += [] if given.groups is None else [np.asarray(given.groups)]
+    columns += [] if given.groups is None else [given.groups]
     columns += [] if counts else [given.weight]
     rank = content_ranks((values[source] for values in columns), n)
     if rank.max() == n - 1:

@@ -15,7 +15,7 @@ from gatewise.arrays import as_rng, as_vector, Floats, LARGEST, refuse_lossy
 from gatewise.backends import DEVICE, on_device
 from gatewise.experts.pool import named_experts, NamedExperts, Split, weight_params
 from gatewise.gates.gate import Gate
-from gatewise.gates.inputs import plain_numbers, table_columns
+from gatewise.gates.inputs import is_missing, plain_numbers, table_columns
 from gatewise.gates.registry import AUTOMATIC, GateChoice, GATES
 from gatewise.progress import LISTENER, reported, RUNNING
 
@@ -283,6 +283,25 @@ def chosen_gates(gates: Any, n_experts: int, dense: bool) -> dict[str, GateChoic
     return _numbered([_choice(gate, n_experts, dense) for gate in wanted])
 
 
+def checked_groups(groups: Any, n_rows: int) -> NDArray[Any] | None:
+    """The group of every row, (n,), if groups are given: at least two, none missing, all of one type."""
+    if groups is None:
+        return None
+    found = np.asarray(groups)
+    if found.shape != (n_rows,):
+        raise ValueError(f"groups must have shape ({n_rows},), one for each row, not {found.shape}")
+    if any(is_missing(one) for one in found.tolist()):
+        raise ValueError("groups must not be missing for any row; give a row without one a group of its own")
+    try:
+        count = len(np.unique(found))
+    except TypeError:
+        kinds = ", ".join(sorted({type(one).__name__ for one in found.tolist()}))
+        raise ValueError(f"groups must be of one type, not of {kinds}") from None
+    if count < 2:
+        raise ValueError("groups must name at least two groups, as whole groups are held out")
+    return found
+
+
 def expert_params(
     model: Any, experts: Sequence[tuple[str, Any]], given: Any, weight: Floats, groups: Any
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -305,12 +324,13 @@ def expert_params(
 
 
 def make_splits(cv: Any, X: Any, y: NDArray[Any], params: dict[str, Any], seed: int) -> list[Split]:
-    """The (training, held-out) rows of every split."""
-    from sklearn.model_selection import check_cv, KFold  # noqa: PLC0415 - slow to import
+    """The (training, held-out) rows of every split; folds that are not given divide no group."""
+    from sklearn.model_selection import check_cv, GroupKFold, KFold  # noqa: PLC0415 - slow to import
 
     if cv is None or isinstance(cv, int | np.integer):
-        folds = 5 if cv is None else int(cv)
-        cv = KFold(min(folds, len(y)), shuffle=True, random_state=seed % 2**31)
+        folds, groups = 5 if cv is None else int(cv), params.get("groups")
+        kind, most = (KFold, len(y)) if groups is None else (GroupKFold, len(np.unique(groups)))
+        cv = kind(min(folds, most), shuffle=True, random_state=seed % 2**31)
     splits = [(_numbers(a), _numbers(b)) for a, b in check_cv(cv, y).split(X, y, **params)]
     if not splits:
         raise ValueError(f"cv must give at least one split, and {cv!r} gives none")
@@ -320,6 +340,8 @@ def make_splits(cv: Any, X: Any, y: NDArray[Any], params: dict[str, Any], seed: 
             raise ValueError(f"cv must name rows from 0 to {len(y) - 1}, but names {rows.min()} to {rows.max()}")
         if np.intersect1d(train, test).size:
             raise ValueError("cv must not hold out rows that it trains on")
+    if not any(len(test) for _, test in splits):
+        raise ValueError(f"cv must hold out rows, but none of its {len(splits)} splits holds out one")
     return splits
 
 

@@ -370,7 +370,7 @@ def as_numbers(values: NDArray[Any]) -> Floats | None:
         numbers = np.where(np.isnat(days), np.nan, days.astype(np.int64) / 86400.0)
     elif kind == "O" and not any(isinstance(value, str) for value in values):
         try:
-            numbers = np.array([np.nan if _is_missing(value) else _number(value) for value in values])
+            numbers = np.array([np.nan if is_missing(value) else _number(value) for value in values])
         except (TypeError, ValueError):
             return None
     else:
@@ -385,11 +385,12 @@ def _number(value: Any) -> float:
 
 def as_labels(values: NDArray[Any]) -> NDArray[np.object_]:
     """The values as text; a missing value is the text MISSING."""
-    labels = [MISSING if _is_missing(value) else str(value) for value in values.tolist()]
+    labels = [MISSING if is_missing(value) else str(value) for value in values.tolist()]
     return np.array(labels, dtype=object)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column is missing: None, NaN, or what pandas puts there."""
     return (
         value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and isnan(value))
     )

@@ -125,9 +125,11 @@ class PredictionScale:
 
     @classmethod
     def fit(cls, residuals: Floats, disagreement: Floats, sample_weight: Floats) -> Self:
-        """Calibrate on held-out residuals (n,) and the disagreement (n,) of the same rows."""
+        """Calibrate on held-out residuals (n,) and the disagreement (n,) of the same rows, if they have weight."""
         from scipy.optimize import nnls  # noqa: PLC0415 - slow to import
 
+        kept = sample_weight > 0.0
+        residuals, disagreement, sample_weight = residuals[kept], disagreement[kept], sample_weight[kept]
         squares, root = residuals**2, np.sqrt(sample_weight)
         cut = np.minimum(squares, np.quantile(squares, 0.99))  # a few huge errors must not decide noise and weight
         unit = float(cut.mean()) or 1.0
@@ -139,15 +141,17 @@ class PredictionScale:
         level = min(1.0, COVERED * (1.0 + 1.0 / len(ratios)))
         return cls(float(noise), float(weight), weighted_quantile(ratios, sample_weight, level) / QUANTILE)
 
-    def continued(self, residuals: Floats, disagreement: Floats) -> Self:
+    def continued(self, residuals: Floats, disagreement: Floats, weight: Floats) -> Self:
         """The scale after more rows, in their order: the factor follows the size of the residuals slowly.
 
-        Every row is held against the factor after the row before it, so that rows may come one by one or at once.
+        Every row is held against the factor after the row before it, so that rows may come one by one or at once. A
+        row whose ``weight`` (n,) is below 1 moves it by that part of a whole row.
         """
         square = self.factor**2
-        for found in np.square(residuals / self.sd(disagreement)).tolist():
+        steps = np.minimum(weight, 1.0) / REMEMBERED
+        for found, step in zip(np.square(residuals / self.sd(disagreement)).tolist(), steps.tolist(), strict=True):
             ratio = min(found * self.factor**2 / square, LARGEST_RATIO)
-            square *= 1.0 + (ratio - 1.0) / REMEMBERED
+            square *= 1.0 + (ratio - 1.0) * step
         return replace(self, factor=float(np.sqrt(square)))
 
     def sd(self, disagreement: Floats) -> Floats:
@@ -303,12 +307,14 @@ class FittedRouter(FieldsOnly):
         """The router after AFTER with forgetting has seen more rows X; the candidates are not fitted again.
 
         F (n, M) are the experts' forecasts, ``loss`` is the loss at these rows, ``weight`` (n,) their weights. The
-        single candidate is the one nearest to the aggregate as it is now, on the last REMEMBERED rows.
+        single candidate is the one nearest to the aggregate as it is now, on the last REMEMBERED rows that weigh.
         """
         candidates = self.fitted.candidates
         forecasts = self.candidate_forecasts(X, F, classes)
         mixing = continue_mixing(self.mixing, log_prior(candidates), forecasts, loss, weight)
-        recent = np.concatenate([self.recent, forecasts])[-REMEMBERED:]
+        if not weight.any():
+            return replace(self, mixing=mixing)
+        recent = np.concatenate([self.recent, forecasts[weight > 0.0]])[-REMEMBERED:]
         keeps_gates = _gates_move(candidates, mixing.shares, recent, self.slight)
         shares = _shares_in_use(candidates, mixing.shares, keeps_gates)
         single = _nearest(recent, shares, _nameable(candidates, shares, self.single_k))

@@ -366,15 +366,21 @@ def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: 
     """Continue with more rows in the order given, by AFTER with forgetting (`fixed_share`).
 
     Forecasts and loss as in `mix`; ``weight`` (n,) are the sample weights. New rows are not tempered, as no candidate
-    has seen them. The scale of every candidate follows its squared errors with a memory of MEMORY rows. ``shares``
-    are then those that predict the next row, ``online`` (n,) the predictions of the new rows.
+    has seen them; a row of weight 0 is predicted, and changes nothing. The scale of every candidate follows its
+    squared errors with a memory of MEMORY rows. ``shares`` are then those that predict the next row, ``online`` (n,)
+    the predictions of the new rows.
     """
     state = begin(np.log(mixing.shares + TINY)) if mixing.switching is None else mixing.switching
     scale, online = mixing.scale, np.empty(len(forecasts))
     for i in range(len(forecasts)):
+        if weight[i] == 0.0:
+            online[i] = state.weights @ forecasts[i]
+            continue
         row = loss.part(slice(i, i + 1))
         log_density = weight[i] * row.scaled(scale).log_density(forecasts[i : i + 1])
-        state, online[i : i + 1] = fixed_share(state, log_prior, log_density, forecasts[i : i + 1])
+        state, online[i : i + 1] = fixed_share(
+            state, log_prior, log_density, forecasts[i : i + 1], min(weight[i], 1.0)
+        )
         if loss.additive:  # the loss has a scale
             scale = _followed(scale, row.error(forecasts[i : i + 1])[0], min(weight[i], 1.0) / MEMORY)
     return replace(mixing, shares=state.weights, online=online, scale=scale, switching=state)
