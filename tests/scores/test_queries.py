@@ -58,6 +58,19 @@ def test_a_column_that_fit_saw_must_be_there():
         reader.transform(X.rename(columns={"size": "weight"}))
 
 
+@pytest.mark.parametrize("twins", [["size", "size"], [1, "1"]])
+def test_of_columns_with_one_name_none_is_taken_for_the_other(twins):
+    """In a fit, and later where fit saw the column; a column that is not read may occur twice."""
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 3)), columns=[*twins, "other"])
+    with pytest.raises(ValueError, match=f"^X must have columns of different names, but '{twins[1]}' occurs 2 times"):
+        read(X)
+    reader, _ = read(X.iloc[:, 1:])
+    with pytest.raises(ValueError, match=f"but '{twins[1]}' occurs 2 times"):
+        reader.transform(X)
+    reader, queries = read(X[["other"]])
+    np.testing.assert_array_equal(reader.transform(X).numbers, queries.numbers)
+
+
 def test_projections_are_those_of_tf_idf():
     from sklearn.feature_extraction.text import TfidfVectorizer
 

@@ -86,6 +86,7 @@ class QueryReader:
         """How the columns of X are read, and X read so; ``text`` and ``categories`` name columns, or are "auto"."""
         table = _checked_table(X)
         names = tuple(name for name, _ in table)
+        _refuse_twins(names, names)
         _check_names(names, text, "text")
         _check_names(names, categories, "categories")
         kinds = tuple(_kind(name, values, text, categories) for name, values in table)
@@ -121,6 +122,7 @@ class QueryReader:
             return X
         table = _checked_table(X)
         if hasattr(X, "columns"):
+            _refuse_twins([name for name, _ in table], self.names)
             by_name = dict(table)
             missing = [name for name in self.names if name not in by_name]
             if missing:
@@ -168,6 +170,14 @@ def _checked_table(X: Any) -> list[tuple[str, NDArray[Any]]]:
     if not table:
         raise ValueError("X must have at least one column")
     return table
+
+
+def _refuse_twins(names: Sequence[str], needed: Sequence[str]) -> None:
+    """An error where a column that is needed occurs more than once among the names of a table's columns."""
+    counts = Counter(names)
+    for name in needed:
+        if counts[name] > 1:
+            raise ValueError(f"X must have columns of different names, but {name!r} occurs {counts[name]} times")
 
 
 def _check_names(names: Sequence[str], wanted: Choice, role: str) -> None:
