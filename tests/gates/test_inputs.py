@@ -112,6 +112,16 @@ def test_rows_in_blocks_are_encoded_as_all_at_once(monkeypatch):
         np.testing.assert_allclose(blocks.transform(table).Z, whole.transform(table).Z, atol=1e-10)
 
 
+def test_a_level_that_is_a_number_is_one_level_in_every_type():
+    kinds = np.array(["a", 1, "b", 2.5, "a", 1] * 5, dtype=object)
+    other = np.array([float(kind) if kind == 1 else kind for kind in kinds], dtype=object)
+    inputs = GateInputs.fit(pd.DataFrame({"kind": kinds}), 20, 0.25)
+    assert inputs.names == ("kind = 1", "kind = 2.5", "kind = a", "kind = b")
+    np.testing.assert_array_equal(
+        inputs.encode(pd.DataFrame({"kind": other})), inputs.encode(pd.DataFrame({"kind": kinds}))
+    )
+
+
 def test_dates_count_days():
     days = as_numbers(np.array(["2020-01-01", "2020-01-02", "NaT"], dtype="datetime64[ns]"))
     assert days[1] - days[0] == 1.0

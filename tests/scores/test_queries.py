@@ -58,6 +58,18 @@ def test_a_column_that_fit_saw_must_be_there():
         reader.transform(X.rename(columns={"size": "weight"}))
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, object, "Int64"])
+def test_a_category_of_whole_numbers_is_read_the_same_in_every_type(kind):
+    """A missing value makes a column of pandas one of floats."""
+    X = pd.DataFrame({"code": np.arange(60) % 4 - 1})
+    reader, queries = read(X, categories=["code"])
+    other = X.astype(kind)
+    np.testing.assert_array_equal(reader.transform(other).codes, queries.codes)
+    assert read(other, categories=["code"])[0].levels == reader.levels == (("-1", "0", "1", "2"),)
+    other.loc[0, "code"] = None
+    np.testing.assert_array_equal(reader.transform(other).codes, np.where(np.arange(60) == 0, -1, queries.codes.T).T)
+
+
 @pytest.mark.parametrize("twins", [["size", "size"], [1, "1"]])
 def test_of_columns_with_one_name_none_is_taken_for_the_other(twins):
     """In a fit, and later where fit saw the column; a column that is not read may occur twice."""

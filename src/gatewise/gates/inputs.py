@@ -384,9 +384,18 @@ def _number(value: Any) -> float:
 
 
 def as_labels(values: NDArray[Any]) -> NDArray[np.object_]:
-    """The values as text; a missing value is the text MISSING."""
-    labels = [MISSING if is_missing(value) else str(value) for value in values.tolist()]
-    return np.array(labels, dtype=object)
+    """The values as text; a missing value is the text MISSING, and a whole number is written as an integer.
+
+    >>> as_labels(np.array([1.0, np.nan, 2.5])).tolist(), as_labels(np.array([1, 2])).tolist()
+    (['1', '(missing)', '2.5'], ['1', '2'])
+    """
+    return np.array([MISSING if is_missing(value) else _label(value) for value in values.tolist()], dtype=object)
+
+
+def _label(value: Any) -> str:
+    """The value as text; a column of whole numbers becomes one of floats once a value is missing."""
+    whole = isinstance(value, float | np.floating) and value.is_integer()
+    return str(int(value) if whole else value)
 
 
 def is_missing(value: Any) -> bool:
