@@ -143,6 +143,23 @@ def test_bad_input_is_named(call, message):
         call()
 
 
+@pytest.mark.parametrize(
+    ("lossy", "words"),
+    [
+        (lambda values: np.ma.masked_array(values, values == 99.0), "must not be masked"),
+        (lambda values: values + 1j, "must hold real numbers"),
+        (lambda values: values.astype("timedelta64[s]"), "must hold numbers, not dates"),
+    ],
+)
+def test_densities_that_would_become_other_numbers_are_refused(lossy, words):
+    values, state = np.array([[0.0, 99.0], [0.0, 0.0]]), weighting.init(np.zeros(2))
+    for call in (gw.after, lambda v: weighting.run(state, v), lambda v: weighting.step(state, v[0])):
+        with pytest.raises(ValueError, match=f"^log_density {words}"):
+            call(lossy(values))
+    with pytest.raises(ValueError, match=f"^log_prior {words}"):
+        gw.after(values, lossy(values)[0])
+
+
 def test_a_stream_follows_the_algorithm_written_out():
     rng = np.random.default_rng(0)
     noise, forecasts, y = StudentT(6.0), rng.normal(size=(40, 3)), rng.normal(size=40)

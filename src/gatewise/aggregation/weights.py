@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, softmax
 
-from gatewise.arrays import BLOCK_NUMBERS, Booleans, Floats, Indices
+from gatewise.arrays import BLOCK_NUMBERS, Booleans, Floats, Indices, refuse_lossy
 
 LEAST_INFORMATION = 0.01
 WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
@@ -96,7 +96,7 @@ def init(log_prior: ArrayLike) -> AfterState:
     >>> np.exp(init([0.0, np.log(3.0)]).log_weights)
     array([0.25, 0.75])
     """
-    prior = np.asarray(log_prior, dtype=np.float64)
+    prior = _logarithms(log_prior, "log_prior")
     if prior.ndim != 1 or prior.size == 0:
         raise ValueError(f"log_prior must have shape (S,) with S >= 1, not {prior.shape}")
     if not np.isfinite(prior.max()):
@@ -106,7 +106,7 @@ def init(log_prior: ArrayLike) -> AfterState:
 
 def step(state: AfterState, log_density: ArrayLike) -> AfterState:
     """The state after one more observation, log_density (S,) its log density under every candidate."""
-    log_weights, log_mixture = update(state.log_weights, np.asarray(log_density, dtype=np.float64))
+    log_weights, log_mixture = update(state.log_weights, _logarithms(log_density, "log_density"))
     if np.isneginf(log_mixture):
         raise ValueError(IMPOSSIBLE)
     return AfterState(log_weights, state.log_evidence + log_mixture)
@@ -114,7 +114,7 @@ def step(state: AfterState, log_density: ArrayLike) -> AfterState:
 
 def run(state: AfterState, log_density: ArrayLike) -> tuple[AfterState, Floats]:
     """All rows of log_density (T, S), as `step` after `step`: the last state, and the log weights (T+1, S)."""
-    rows = np.asarray(log_density, dtype=np.float64)
+    rows = _logarithms(log_density, "log_density")
     if rows.ndim != 2 or rows.shape[1] != state.log_weights.size:
         raise ValueError(f"log_density must have shape (T, {state.log_weights.size}), not {rows.shape}")
     path = np.empty((len(rows) + 1, rows.shape[1]))
@@ -138,7 +138,7 @@ def after(log_density: ArrayLike, log_prior: ArrayLike | None = None) -> Floats:
            [0.66666667, 0.33333333],
            [0.8       , 0.2       ]])
     """
-    rows = np.asarray(log_density, dtype=np.float64)
+    rows = _logarithms(log_density, "log_density")
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise ValueError(f"log_density must have shape (T, S) with S >= 1, not {rows.shape}")
     prior = np.zeros(rows.shape[1]) if log_prior is None else log_prior
@@ -209,6 +209,12 @@ def information(log_density: Floats, log_prior: Floats) -> float:
         gap += share[s] * float(difference.mean())
         spread += share[s] * float(difference.var())
     return float(np.clip(2.0 * gap / spread, LEAST_INFORMATION, 1.0)) if spread > 0.0 else 1.0
+
+
+def _logarithms(values: ArrayLike, name: str) -> Floats:
+    """The values as float64, some of which may be -inf; an error where they would become other numbers."""
+    refuse_lossy(values, name)
+    return np.asarray(values, dtype=np.float64)
 
 
 class TemperedRows(NamedTuple):

@@ -18,8 +18,8 @@ def checked_labels(model: Any, X: Any, y: Any, sample_weight: Any, reset: bool) 
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None")
     X = checked_rows(model, X, reset, least=2 if reset else 1)
     labels = np.asarray(y)
-    if labels.dtype.kind == "c":
-        refuse_lossy(labels, "y")
+    if labels.dtype.kind == "c" or np.ma.is_masked(y):
+        refuse_lossy(y, "y")
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise ValueError(f"y must have one column of labels, not {labels.shape[1]}")
     labels = column_or_1d(labels, warn=True)

@@ -100,8 +100,6 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
             raise ValueError(f"X has {X.shape[0]} row(s), and at least {least} are needed")
         rows = X
     else:
-        if isinstance(X, np.ndarray) and not _is_plain(X):
-            refuse_lossy(X, "X")
         rows = validated(
             model, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan", ensure_min_samples=least
         )
@@ -110,7 +108,14 @@ def checked_rows(model: Any, X: Any, reset: bool = False, least: int = 1) -> Any
 
 
 def validated(model: Any, X: Any, y: Any = "no_validation", **checks: Any) -> Any:
-    """`validate_data` of scikit-learn; complex numbers are refused by the name of the argument, in a list, too."""
+    """`validate_data` of scikit-learn, after a check that nothing of X and y is lost where they are read as numbers.
+
+    Complex numbers are refused by the name of the argument, in a list, too. A data frame may hold dates where the
+    model reads its columns itself.
+    """
+    _refuse_lossy_rows(X, as_floats=checks.get("dtype") is np.float64)
+    if y is not None and not isinstance(y, str):
+        _numeric_target(model, y)
     try:
         return validate_data(model, X, y, **checks)
     except (TypeError, ValueError) as error:
@@ -120,13 +125,25 @@ def validated(model: Any, X: Any, y: Any = "no_validation", **checks: Any) -> An
         raise
 
 
+def _refuse_lossy_rows(X: Any, as_floats: bool) -> None:
+    """An error for an array X, or a frame that is read ``as_floats``, that holds what would become other numbers."""
+    if isinstance(X, np.ndarray):
+        if not _is_plain(X):
+            refuse_lossy(X, "X")
+    elif as_floats and hasattr(X, "columns") and plain_numbers(X) is None:
+        for name, values in table_columns(X):
+            refuse_lossy(values, f"column {name} of X")
+
+
 def _is_as_in_fit(model: Any, X: Any) -> bool:
     """Whether X has the columns of fit and only finite floats of a usual size: the full checks would return it.
 
     They take several times as long as the prediction of one row by most experts.
     """
     named, numbers = getattr(model, "feature_names_in_", None), plain_numbers(X)
-    if numbers is None or numbers.dtype not in (np.float64, np.float32) or 0 in numbers.shape:
+    if numbers is None or isinstance(numbers, np.ma.MaskedArray):
+        return False
+    if numbers.dtype not in (np.float64, np.float32) or 0 in numbers.shape:
         return False
     if named is None:
         same = numbers is X and numbers.shape[1] == getattr(model, "n_features_in_", None)

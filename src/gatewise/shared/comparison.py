@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
+from gatewise.arrays import as_vector
 from gatewise.stats import mean_and_error
 
 
@@ -54,7 +54,7 @@ def compare_methods(model: Any, X: Any, y: Any, folds: int, seed: int) -> Compar
     """
     from sklearn.model_selection import cross_val_predict, KFold  # noqa: PLC0415 - slow to import
 
-    target = np.asarray(y, dtype=np.float64)
+    target = as_vector(y, "y")
     ours = clone(model)
     if ours.method == "pure":
         ours.set_params(method="joint")
