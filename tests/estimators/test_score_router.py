@@ -90,6 +90,19 @@ def test_gaps_are_filled_without_bias():
     assert silent.routability_ is None
 
 
+def test_expected_scores_stay_within_the_scores_that_were_given():
+    """Pseudo-scores leave their range where not every model was tried; expected scores do not."""
+    X, _, answers, _ = small_table(200)
+    gaps = np.where(np.random.default_rng(0).random(answers.shape) < 0.4, answers, np.nan)
+    for scores in (gaps, answers):
+        router = gw.ScoreRouter(n_components=4, random_state=0).fit(X, scores, propensity=[0.4] * 3)
+        found = router.expected_scores(X)
+        assert min(end.min() for end in found) >= 0.0
+        assert max(end.max() for end in found) <= 1.0
+        assert (found.low <= found.value).all()
+        assert (found.value <= found.high).all()
+
+
 def test_features_that_are_there_are_not_read_again():
     """Beside it, costs that name the models may stand in any order."""
     X, _, answers, costs = small_table(200)

@@ -87,7 +87,7 @@ def held_out():
     for number, part in enumerate(folds_of(n)):
         fold[part] = number
     spent = np.array([costs[np.arange(n), decided].mean() + 0.3 for decided in decisions])
-    return HeldOutDecisions(scores, costs, decisions, chance, fold, spent), weights
+    return HeldOutDecisions(scores, costs, decisions, chance, fold, spent, (0.0, 1.0)), weights
 
 
 def test_a_higher_price_costs_less(held_out):

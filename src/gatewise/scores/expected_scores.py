@@ -42,11 +42,10 @@ def calibrate(routes: FittedRoutes, queries: Queries) -> float:
 
 
 def score_intervals(routes: FittedRoutes, queries: Queries, factor: float) -> ExpectedScores:
-    """Forecasts with intervals forecast +- z sqrt(factor times posterior variance), within the range of scores."""
+    """Forecasts with intervals +- z sqrt(factor times posterior variance), within the range of the scores given."""
     value = routes.expected_scores(queries)
     half = z_value(LEVEL) * np.sqrt(factor * _variance(routes, queries))
-    least, most = float(routes.held_out.scores.min()), float(routes.held_out.scores.max())
-    return ExpectedScores(*(np.clip(end, least, most) for end in (value, value - half, value + half)))
+    return ExpectedScores(*(np.clip(end, *routes.held_out.observed) for end in (value, value - half, value + half)))
 
 
 def _variance(routes: FittedRoutes, queries: Queries) -> Floats:

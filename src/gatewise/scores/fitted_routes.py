@@ -38,7 +38,8 @@ class HeldOutDecisions:
 
     Every decision is by members and weights that were learned without the row's fold. ``expected`` (n, M) are the
     forecast scores, ``fold`` (n,) the number of the fold. ``cost_of_fit`` (P,) are the mean costs of what the fit to
-    all rows decides on the same rows.
+    all rows decides on the same rows. ``observed`` are the least and the largest score that was given; where not
+    every model was tried the scores are pseudo-scores, and may lie beyond.
     """
 
     scores: Floats
@@ -47,6 +48,7 @@ class HeldOutDecisions:
     expected: Floats
     fold: Integers
     cost_of_fit: Floats
+    observed: tuple[float, float]
 
     def values(self, place: int) -> tuple[Floats, Floats]:
         """The scores and the costs (n,) of the decisions at a price of the grid."""
@@ -121,7 +123,7 @@ def fit_routes(
     members = FittedScores(tuple(plan.name for plan in plans), fit_members(plans, queries, scores, n_jobs), stack)
     costs = fit_costs(queries, table.costs, table.by_query)
     spent = _costs_of_fit(members.forecasts(queries), costs.forecast(queries), weights, table.costs)
-    held_out = HeldOutDecisions(scores, table.costs, decisions, forecasts[-1] + level, fold, spent)
+    held_out = HeldOutDecisions(scores, table.costs, decisions, forecasts[-1] + level, fold, spent, table.observed)
     return FittedRoutes(
         table.names, members, fit_level(queries, scores), float(scores.mean()), costs, weights, held_out
     )

@@ -30,8 +30,9 @@ class ScoreTable:
     """Scores of M models on n queries, complete: ``scores`` (n, M) hold pseudo-scores where ``tried`` is incomplete.
 
     ``repeats`` (n, M, R) are the scores as given where each model was asked several times, else None. ``costs``
-    (n, M); ``by_query`` says whether they differ from query to query. ``assumption`` says what the pseudo-scores
-    rest on, "" if all models were tried.
+    (n, M); ``by_query`` says whether they differ from query to query. ``observed`` are the least and the largest
+    score of the whole table, which pseudo-scores may exceed. ``assumption`` says what the pseudo-scores rest on, ""
+    if all models were tried.
     """
 
     names: tuple[str, ...]
@@ -40,11 +41,12 @@ class ScoreTable:
     by_query: bool
     tried: Booleans
     repeats: Floats | None
+    observed: tuple[float, float]
     assumption: str
 
     def __getitem__(self, rows: Any) -> "ScoreTable":
         repeats = None if self.repeats is None else self.repeats[rows]
-        parts = (self.scores[rows], self.costs[rows], self.by_query, self.tried[rows], repeats)
+        parts = (self.scores[rows], self.costs[rows], self.by_query, self.tried[rows], repeats, self.observed)
         return ScoreTable(self.names, *parts, self.assumption)
 
     @property
@@ -69,12 +71,13 @@ def score_table(features: Floats, scores: Any, costs: Any, propensity: Any, fold
             f"{min(LEAST_TRIED, n)}: leave it out or try it more often"
         )
     table_costs, by_query = _costs(costs, names, n)
+    observed = float(np.nanmin(values)), float(np.nanmax(values))
     if tried.all():
-        return ScoreTable(names, values, table_costs, by_query, tried, repeats, "")
+        return ScoreTable(names, values, table_costs, by_query, tried, repeats, observed, "")
     chance = _chances(propensity, names, tried)
     filled = pseudo_scores(features, values, chance, folds)
     assumption = ASSUMED if propensity is None else "the given propensities are the chances of being tried"
-    return ScoreTable(names, filled, table_costs, by_query, tried, None, assumption)
+    return ScoreTable(names, filled, table_costs, by_query, tried, None, observed, assumption)
 
 
 def pseudo_scores(features: Floats, scores: Floats, chance: Floats, folds: Sequence[Indices]) -> Floats:
