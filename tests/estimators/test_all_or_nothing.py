@@ -5,10 +5,12 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 
 import gatewise as gw
 from gatewise.experts import ConstantExpert
+from gatewise.shared import PolynomialBasis, SieveSearch, ThresholdSearch
 
 GATE = gw.LinearGate(2)
 X = np.random.default_rng(0).normal(size=(60, 1))
@@ -39,6 +41,40 @@ def test_a_refit_that_fails_leaves_the_model_as_it_was(parameter, model):
     assert vars(model).keys() == attributes.keys()
     assert all(value is attributes[name] for name, value in vars(model).items())
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+BASES = {"shared": PolynomialBasis(1), "routed": PolynomialBasis(1)}
+CUT = gw.SharedRoutedRegressor(**BASES, partition=ThresholdSearch(0))
+SIDES = {"partition": lambda X: (np.asarray(X)[:, 0] > 0.0).astype(int)}
+REFITS = {
+    "a given partition": (CUT, SIDES, {"thresholds_", "grid_", "profile_rss_"}),
+    "no search of sizes": (
+        gw.SharedRoutedRegressor(**BASES, **SIDES, sieve=SieveSearch(routed=(0, 1))),
+        {"sieve": None},
+        {"sizes_"},
+    ),
+    "backfitting": (
+        CUT,
+        {"method": "backfit", "shared": Ridge(), "routed": Ridge(), **SIDES},
+        {"thresholds_", "shared_coef_", "routed_coef_", "rss_", "df_", "dropped_", "ridge_"},
+    ),
+    "no updates": (
+        gw.GateRegressor([Ridge(), LinearRegression()], GATE, n_starts=2, random_state=0, updates=gw.Updates(20)),
+        {"updates": None, "experts": [ConstantExpert(0.0), ConstantExpert(1.0)]},
+        {"order_"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "change", "gone"), REFITS.values(), ids=REFITS)
+def test_a_refit_has_the_attributes_of_a_first_fit(model, change, gone):
+    first = clone(model).set_params(**change).fit(X, Y)
+    again = clone(model).fit(X, Y)
+    assert gone <= vars(again).keys()
+    again.set_params(**change).fit(X, Y)
+    assert vars(again).keys() == vars(first).keys()
+    assert not gone & vars(again).keys()
+    np.testing.assert_array_equal(again.predict(X), first.predict(X))
 
 
 INTERRUPTED = """

@@ -10,7 +10,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import as_rng, Floats, renamed
-from gatewise.estimators.validation import all_or_nothing, check_unit, checked_gate, validated
+from gatewise.estimators.validation import all_or_nothing, check_unit, checked_gate, forget, validated
 from gatewise.experts.gated import GatedExperts
 from gatewise.experts.joint_update import Updates
 from gatewise.gates import Gate
@@ -99,6 +99,7 @@ class GateRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> "GateRegressor":
         """Fit the gate to rows X (n, d) and responses y (n,)."""
+        forget(self)
         rows, response = validated(self, X, y, y_numeric=True, dtype=np.float64)
         y = np.asarray(response, dtype=np.float64)
         check_unit(y)

@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gatewise.arrays import Floats, Indices
-from gatewise.estimators.validation import all_or_nothing, validated
+from gatewise.estimators.validation import all_or_nothing, forget, validated
 from gatewise.progress import RUNNING
 from gatewise.shared.backfitting import Backfitting
 from gatewise.shared.comparison import compare_methods, Comparison
@@ -76,6 +76,7 @@ class SharedRoutedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc
     @all_or_nothing
     def fit(self, X: Any, y: Any) -> Self:
         """Find the partition if it is unknown, choose sizes if asked to, and fit both components."""
+        forget(self)
         rows, target = validated(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2, estimator=self)
         data = RegionalData(X, rows, np.asarray(target, dtype=np.float64), getattr(self, "feature_names_in_", None))
         spec = RegionalSpec(self.shared, self.routed, _partition(self.partition))

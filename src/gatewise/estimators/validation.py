@@ -81,6 +81,15 @@ def all_or_nothing(
     return guarded
 
 
+def forget(model: Any) -> None:
+    """Delete the fitted attributes of an earlier fit: not every fit has all of them, and old ones may contradict new.
+
+    Called within `all_or_nothing`, which brings them back where the fit fails.
+    """
+    for name in [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]:
+        delattr(model, name)
+
+
 def _has_no_thread(error: BaseException) -> bool:
     """Whether a thread could not be started; joblib's pool then fails as it tries to end those that it has."""
     kinds = ((RuntimeError, "start new thread"), (AttributeError, "'DummyProcess' object has no attribute"))
