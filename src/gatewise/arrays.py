@@ -154,6 +154,19 @@ def as_count(value: Any, name: str, low: int = 1, high: int | None = None) -> in
     return int(value)
 
 
+def as_truth(value: Any, name: str) -> bool:
+    """value as True or False; no other value stands for one of them.
+
+    >>> as_truth("no", "test")
+    Traceback (most recent call last):
+        ...
+    ValueError: test must be True or False, not 'no'
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def as_dimension(d: Any) -> int:
     """d as a number of columns; at most MOST_COLUMNS, as powers of larger ones would take for ever."""
     return as_count(d, "d", high=MOST_COLUMNS)

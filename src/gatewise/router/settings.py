@@ -1,10 +1,10 @@
 """The settings of `MoERegressor` beyond its constructor parameters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
-from gatewise.arrays import as_count, as_positive, check_readout, Readout
+from gatewise.arrays import as_count, as_positive, as_truth, check_readout, Readout
 from gatewise.noise import as_noise
 
 LEARNERS = ("forest", "boosted", "products")
@@ -70,12 +70,11 @@ class MoESettings:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change settings in place, as scikit-learn's searches do on a copy."""
-        for name, value in params.items():
+        """Change settings in place, as scikit-learn's searches do on a copy; none where one is refused."""
+        for name in params:
             if name not in self.get_params():
                 raise ValueError(f"settings has no {name!r}; it has {', '.join(self.get_params())}")
-            setattr(self, name, value)
-        self.__post_init__()
+        vars(self).update(vars(replace(self, **params)))
         return self
 
     def __post_init__(self) -> None:
@@ -87,11 +86,13 @@ class MoESettings:
             as_positive(spread, "spreads")
         as_count(self.n_components, "n_components")
         as_positive(self.fade, "fade")
+        as_truth(self.correct, "correct")
         if self.rate is not None:
             as_positive(self.rate, "rate")
         if not set(self.learners) <= set(LEARNERS):
             raise ValueError(f"learners must be some of {', '.join(map(repr, LEARNERS))}, not {self.learners!r}")
         as_count(self.specialize, "specialize", low=0)
+        as_truth(self.test, "test")
         self.density = as_noise(self.noise)
 
 
