@@ -12,6 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.svm import SVR
 
+from gatewise.app.models.filled_columns import FilledColumns
+
 MOST_CATEGORIES = 64  # of a one-hot column; the rare ones beyond are one more category
 MOST_CODES = 200  # of an ordinal column; boosting takes at most 255
 
@@ -35,14 +37,17 @@ def scaled_inputs(numbers: list[Any], text: list[Any]) -> ColumnTransformer:
 
 
 def ordinal_inputs(numbers: list[Any], text: list[Any], missing: float = np.nan) -> ColumnTransformer:
-    """For trees: codes of the text columns first, then the numbers as they are; missing ones stay missing."""
+    """For trees: codes of the text columns first, then the numbers as they are; missing ones stay missing.
+
+    Columns with hardly any number in a fit are set to 0, as `FilledColumns` says.
+    """
     codes = OrdinalEncoder(
         handle_unknown="use_encoded_value",
         unknown_value=missing,
         encoded_missing_value=missing,
         max_categories=MOST_CODES,
     )
-    return ColumnTransformer([("text", codes, text), ("numbers", "passthrough", numbers)])
+    return ColumnTransformer([("text", codes, text), ("numbers", FilledColumns(), numbers)])
 
 
 def ridge() -> RidgeCV:

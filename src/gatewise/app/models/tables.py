@@ -88,6 +88,9 @@ def column_roles(inputs: Any, keep: Iterable[str] = ()) -> tuple[tuple[ColumnKin
     for name in inputs.columns:
         if name in unnamed:
             continue
+        if name not in kept and not inputs[name].notna().any():
+            notes.append(f"left out: column {name!r}, which has no value")
+            continue
         column, remark = column_kind(inputs[name], name, inputs.attrs)
         reason = None if name in kept else identifier(name, inputs[name], column.kind)
         if reason:

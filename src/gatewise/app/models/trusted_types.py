@@ -6,6 +6,7 @@ own classes are listed as objects, so that the list follows them when they move 
 
 from gatewise import losses
 from gatewise.aggregation.fixed_share import SwitchingState
+from gatewise.app.models.filled_columns import FilledColumns
 from gatewise.app.models.gate_names import gate_classes
 from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 from gatewise.experts import ColumnExpert
@@ -90,6 +91,7 @@ _GATEWISE: tuple[type, ...] = (
     MoERegressor,
     ClassExpert,
     ColumnExpert,
+    FilledColumns,
     GivenDecisions,
     Pool,
     SigmoidClassifier,
