@@ -13,7 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gatewise.app.files import claim, has_mark, is_model, NotWrittenError, same_json, write_json, write_text
+from gatewise.app.files import (
+    claim,
+    has_mark,
+    header,
+    header_with,
+    is_model,
+    json_with,
+    NotWrittenError,
+    same_json,
+    write_json,
+    write_text,
+)
 
 
 def anything(path):
@@ -72,8 +83,62 @@ def test_what_a_command_may_not_write_to(tmp_path, name, inputs, message):
     (tmp_path / "link.txt").symlink_to(tmp_path / "input.txt")
     os.link(tmp_path / "input.txt", tmp_path / "hard.txt")
     with pytest.raises(ValueError, match=message):
-        claim(tmp_path / name, [".txt"], [tmp_path / one for one in inputs], ours=nothing)
+        claim(tmp_path / name, [".txt"], [tmp_path / one for one in inputs], force=False, ours=nothing)
     assert (tmp_path / "input.txt").read_text() == "data"
+
+
+def test_a_message_names_force_only_where_there_is_such_a_choice(tmp_path):
+    (tmp_path / "a.txt").write_text("data")
+    with pytest.raises(ValueError, match=r"Gatewise did not write it; choose another name$"):
+        claim(tmp_path / "a.txt", [".txt"], ours=nothing)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "id,value\n1,2\n", "exists, and has other columns than this command writes"),
+        ("a.tsv", "id\tvalue\n1\t2\n", "exists, and has other columns than this command writes"),
+        ("a.json", '{"id": 1}', "exists, and has other keys than this command writes"),
+        ("a.json", "no json", "exists, and has other keys than this command writes"),
+    ],
+)
+def test_a_table_or_json_is_refused_for_what_it_holds(tmp_path, name, content, words):
+    """Nobody can say who wrote it."""
+    path = tmp_path / name
+    path.write_text(content)
+    ours = json_with(["value"]) if name.endswith("json") else header_with(["price"])
+    with pytest.raises(ValueError, match=words):
+        claim(path, [path.suffix], ours=ours)
+
+
+def test_columns_and_keys_are_read_without_the_rows(tmp_path):
+    pd = pytest.importorskip("pandas")
+    from gatewise.app.models.table_files import write_frame
+
+    frame = pd.DataFrame({'a, "b"': [1.0], "c": ["x"]})
+    for name in ("t.csv", "t.tsv", "t.parquet"):
+        path = write_frame(frame, tmp_path / name)
+        assert header(path) == list(frame)
+        assert [header_with(columns)(path) for columns in (["c"], ["c", "d"])] == [True, False]
+        assert write_frame(frame, path) == path  # the same columns
+    (tmp_path / "u.parquet").write_text("no parquet")
+    assert header(tmp_path / "u.parquet") == header(tmp_path / "none.csv") == []
+    write_json(tmp_path / "a.json", [{"n": 1, "m": 2}])
+    assert [json_with(keys)(tmp_path / "a.json") for keys in (["n"], ["n", "k"])] == [True, False]
+
+
+def test_neither_a_table_nor_its_json_is_written_if_one_may_not_be_replaced(tmp_path):
+    pd = pytest.importorskip("pandas")
+    from gatewise.app.models.table_files import write_answer
+
+    for foreign in ("p.csv", "p.json"):
+        (tmp_path / foreign).write_text('{"id,value": 1}')
+        with pytest.raises(ValueError, match=foreign):
+            write_answer(
+                pd.DataFrame({"prediction": [1.0]}), tmp_path / "p.csv", claim(tmp_path / "p.json", [".json"])
+            )
+        assert names(tmp_path) == [foreign]
+        (tmp_path / foreign).unlink()
 
 
 def test_force_replaces_what_is_not_ours_but_never_an_input(tmp_path):

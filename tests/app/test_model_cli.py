@@ -13,7 +13,10 @@ pd = pytest.importorskip("pandas")
 pytest.importorskip("typer")
 pytest.importorskip("skops")
 
+from gatewise.app.files import claim_json
+from gatewise.app.model_commands import FACTS, FINDINGS, PREDICTIONS
 from gatewise.app.models.gate_names import gate_names, GATES, GROUP
+from gatewise.app.reproduce_commands import KEYS
 from gatewise.cli import main
 from gatewise.gates import ScoreGate
 
@@ -74,6 +77,13 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
     assert json.loads((tmp_path / "page.json").read_text())["verdict"]["kind"] in {"single", "stack", "gate"}
     assert (code, out) == (0, "page: page.html\n")
     assert "Is the specialization real?" in (tmp_path / "page.html").read_text()
+    for name, keys in {"facts.json": FACTS, "p.json": PREDICTIONS, "page.json": FINDINGS}.items():
+        assert claim_json(tmp_path / name, keys) is not None  # what a command wrote it may replace
+    again = ("predict", "deep/m.skops", "new.parquet", "--out", "p.csv")
+    code, _, err = run(*again, "--explain")
+    assert (code, "p.csv exists, and has other columns than this command writes; use --force" in err) == (2, True)
+    assert list(pd.read_csv(tmp_path / "p.csv")) == list(answer)
+    assert run(*again, "--weights", "--std")[0] == run(*again, "--explain", "--force")[0] == 0
 
 
 @pytest.mark.slow
@@ -216,6 +226,39 @@ def test_rows_of_classes_that_a_fit_has_not_seen_are_counted(run, data, tmp_path
     for note in notes:
         assert note in err
         assert f"L{note[1:]}." in page.replace("&#x27;", "'").replace("&#39;", "'")
+
+
+FOREIGN = {"own.json": '{"mine": 1}', "own.csv": "mine\n1\n", "own.html": "<p>mine", "regions.png": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["look", "data.csv", "--json", "own.json"], "own.json"),
+        (["fit", "data.csv", "--target", "y", "--json", "own.json"], "own.json"),
+        (["predict", "none.skops", "data.csv", "--out", "p.csv", "--json", "own.json"], "own.json"),
+        (["predict", "none.skops", "data.csv", "--out", "own.csv"], "own.csv"),
+        (["report", "none.skops", "data.csv", "--json", "own.json"], "own.json"),
+        (["report", "none.skops", "data.csv", "--out", "own.html"], "own.html"),
+        (["demo", "--json", "own.json"], "own.json"),
+        (["verify", "--json", "own.json"], "own.json"),
+        (["route", "fit", "data.csv", "--scores", "x*", "--json", "own.json"], "own.json"),
+        (["route", "decide", "none.skops", "data.csv", "--out", "own.csv"], "own.csv"),
+        (["route", "decide", "none.skops", "data.csv", "--out", "p.csv", "--json", "own.json"], "own.json"),
+        (["route", "report", "none.skops", "--json", "own.json"], "own.json"),
+        (["reproduce", "regions", "--out", "."], "regions.png"),
+        *((["reproduce", name, "--json", "own.json"], "own.json") for name in KEYS),
+    ],
+)
+def test_a_foreign_file_is_refused_before_the_work(run, data, tmp_path, args, name):
+    for foreign, text in FOREIGN.items():
+        (tmp_path / foreign).write_text(text)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert f"{name} exists, and " in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert all((tmp_path / foreign).read_text() == text for foreign, text in FOREIGN.items())
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.app import end_quickly, list_no_estimators
-from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
-from gatewise.app.model_commands import show_fit, show_page
+from gatewise.app.files import claim, claim_json, has_mark, header_with, is_model, Output, write_json
+from gatewise.app.model_commands import PREDICTIONS, show_fit, show_page
 from gatewise.app.terminal import console, Force, Json, messages, say, show_path
 
 app = typer.Typer()
+ROUTERS = ("method", "rmse", "evaluations_per_row")  # keys of its JSON
+TABLE = ("sea_km", "altitude_m", "wind", "temperature")  # columns of its table, among others
 
 
 @app.command(epilog="Example: gatewise demo --out out")
@@ -27,7 +29,7 @@ def demo(
 ) -> None:
     """Learn routers on one of the paper's designs; then fit, predict and report on a small table."""
     places = claim_files(out, force)
-    facts = None if json_file is None else claim(json_file, JSON, force=force)
+    facts = claim_json(json_file, ROUTERS, force=force)
     with beside(make_model, places) as model:  # both halves compile: each has a core for itself
         with console.status("learning two routers from 400 rows"):
             result = show_routers(places["figure"])
@@ -90,8 +92,16 @@ def claim_files(out: Path, force: bool) -> dict[str, Output]:
         "model": claim(out / "demo.skops", [".skops"], force=force, ours=is_model),
         "page": claim(out / "demo.html", [".html"], force=force, ours=has_mark),
     }
-    names = ("demo.csv", "demo-pool.toml", "demo-predictions.csv")
-    return found | {name: claim(out / name, [".csv", ".toml"], force=force) for name in names}
+    tables = {"demo.csv": TABLE, "demo-predictions.csv": PREDICTIONS}
+    found |= {name: claim(out / name, [".csv"], force=force, ours=header_with(tables[name])) for name in tables}
+    return found | {"demo-pool.toml": claim(out / "demo-pool.toml", [".toml"], force=force, ours=is_pool)}
+
+
+def is_pool(path: Path) -> bool:
+    """Whether a file is the demonstration's pool of experts."""
+    from gatewise.app.models.demo_data import POOL  # noqa: PLC0415 - see `model_commands`
+
+    return path.read_bytes() == POOL.encode()
 
 
 def make_model(places: dict[str, Output]) -> str:

@@ -5,6 +5,7 @@ work begins, so that a mistake is told at once; the content goes to a temporary 
 renamed when it is complete. Whatever happens before that (a full disk, a signal, an error) leaves the old file.
 """
 
+import csv
 import fcntl
 import json
 import os
@@ -14,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +24,9 @@ MARK = b"Gatewise"  # stands near the beginning of pages and figures that Gatewi
 STAMP = "gatewise.json"  # the entry of a model file that no other archive has
 State: TypeAlias = tuple[int, int, int, int]
 Ours: TypeAlias = Callable[[Path], bool]
+# What is wrong with a file that may not be replaced, by its ending: of a table or JSON nobody can say who wrote it.
+_OTHER_COLUMNS, _OTHER_KEYS = (f"has other {what} than this command writes" for what in ("columns", "keys"))
+_FOREIGN = {".json": _OTHER_KEYS} | dict.fromkeys((".csv", ".tsv", ".parquet", ".pq"), _OTHER_COLUMNS)
 
 
 class NotWrittenError(OSError):
@@ -30,20 +35,26 @@ class NotWrittenError(OSError):
 
 @dataclass(frozen=True)
 class Output:
-    """A place for a file, as it was when the command began; `claim` makes it."""
+    """A place for a file, as it was when the command began; `claim` makes it.
+
+    ``force`` is None where the user has no such choice. ``ours`` tells what may be replaced, if the claim said so.
+    """
 
     path: Path
     before: State | None
-    force: bool = False
+    force: bool | None = None
+    ours: Ours | None = None
 
     def check(self, ours: Ours) -> None:
         """Raise an error if a file lies there that ``ours`` does not know, unless it may be replaced by force."""
         if self.before is None or self.force or _is_stream(self.path):
             return
+        way_out = "choose another name" if self.force is None else "use --force to replace it"
         if not os.stat(self.path).st_mode & 0o222:
-            raise ValueError(f"{self.path} is protected against writing; use --force to replace it")
+            raise ValueError(f"{self.path} is protected against writing; {way_out}")
         if not ours(self.path):
-            raise ValueError(f"{self.path} exists, and Gatewise did not write it; use --force to replace it")
+            reason = _FOREIGN.get(self.path.suffix.lower(), "Gatewise did not write it")
+            raise ValueError(f"{self.path} exists, and {reason}; {way_out}")
 
     @contextmanager
     def replacing(self, ours: Ours) -> Iterator[Path]:
@@ -84,7 +95,7 @@ def claim(
     path: Path,
     endings: Sequence[str],
     inputs: Iterable[Path | None] = (),
-    force: bool = False,
+    force: bool | None = None,
     ours: Ours | None = None,
 ) -> Output:
     """A place for a file that a command will write, refused at once if it is wrong.
@@ -108,10 +119,20 @@ def claim(
                 f"{path} is read by this command, and would be lost; choose another name for what it writes"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
-    found = Output(path, _state(path.resolve()), force)
+    found = Output(path, _state(path.resolve()), force, ours)
     if ours is not None:
         found.check(ours)
     return found
+
+
+def claim_json(
+    path: Path | None, keys: Iterable[str], inputs: Iterable[Path | None] = (), force: bool | None = None
+) -> Output | None:
+    """A place for JSON whose entries have these ``keys`` among others, or None without a path.
+
+    Only JSON with all of the keys is replaced unasked.
+    """
+    return None if path is None else claim(path, JSON, inputs, force, json_with(keys))
 
 
 def as_output(place: Path | Output, endings: Sequence[str]) -> Output:
@@ -128,9 +149,13 @@ def write_text(place: Path | Output, text: str, endings: Sequence[str], ours: Ou
 
 
 def write_json(place: Path | Output | None, content: Any) -> None:
-    """Write the content as JSON, if a place was given; JSON with the same keys is replaced, other files are not."""
+    """Write the content as JSON, if a place was given; of other files only those are replaced that the claim allows.
+
+    Where it said nothing, JSON with the same keys is replaced.
+    """
     if place is not None:
-        write_text(place, json.dumps(content, indent=2) + "\n", JSON, same_json(content))
+        output = as_output(place, JSON)
+        write_text(output, json.dumps(content, indent=2) + "\n", JSON, output.ours or same_json(content))
 
 
 def same_json(content: Any) -> Ours:
@@ -149,17 +174,41 @@ def same_json(content: Any) -> Ours:
     return ours
 
 
-def same_header(columns: Iterable[Any], read: Callable[[Path], Any]) -> Ours:
-    """Tells whether a table has these columns; ``read`` gives the data frame of a file."""
-    wanted = [str(name) for name in columns]
+def json_with(keys: Iterable[str]) -> Ours:
+    """Tells whether a file is JSON with all of these keys, of the first entry if it is a list."""
+    wanted = set(keys)
 
     def ours(path: Path) -> bool:
         try:
-            return [str(name) for name in read(path).columns] == wanted
-        except Exception:
+            return wanted <= set(_shape(json.loads(path.read_text(encoding="utf-8")))[1:])
+        except ValueError:
             return False
 
     return ours
+
+
+def same_header(columns: Iterable[Any]) -> Ours:
+    """Tells whether a table has these columns and no others, in this order."""
+    wanted = [str(name) for name in columns]
+    return lambda path: header(path) == wanted
+
+
+def header_with(columns: Iterable[str]) -> Ours:
+    """Tells whether a table has all of these columns, and perhaps others."""
+    wanted = set(columns)
+    return lambda path: wanted <= set(header(path))
+
+
+def header(path: Path) -> list[str]:
+    """The names of the columns of a table that Gatewise wrote, without its rows; none if it cannot be read as one."""
+    ending = path.suffix.lower()
+    try:
+        if ending in {".parquet", ".pq"}:
+            return list(import_module("pyarrow.parquet").read_schema(path).names)
+        with path.open(newline="", encoding="utf-8") as text:
+            return next(csv.reader(text, delimiter="\t" if ending == ".tsv" else ","), [])
+    except (OSError, ValueError, csv.Error):
+        return []
 
 
 def is_model(path: Path) -> bool:

@@ -13,11 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from gatewise.app.files import claim, has_mark, is_model, JSON, Output, write_json
+from gatewise.app.files import claim, claim_json, has_mark, header_with, is_model, Output, write_json
 from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
 from gatewise.progress import shown
 
 app = typer.Typer()
+
+# Keys of the JSON that a command writes, and columns of its table: a file without them is not replaced unasked.
+VIEW = ("n_rows", "columns", "notes")
+FACTS = ("versions", "rows", "columns", "target")
+PREDICTIONS = ("prediction",)
+FINDINGS = ("target", "n_rows", "verdict", "scores")
 
 Data = Annotated[
     Path,
@@ -65,7 +71,7 @@ def look(
     from gatewise.app.figures.look_table import look_table  # noqa: PLC0415
     from gatewise.app.models import looking  # noqa: PLC0415
 
-    facts = _claim_json(json_file, [data], force)
+    facts = claim_json(json_file, VIEW, [data], force)
     table = _read(data, sep, encoding, decimal)
     found = looking.look_at(table, target, drop or (), key, keep or ())
     console.print(look_table(found, data.name))
@@ -104,7 +110,7 @@ def fit(
     from gatewise.backends import on_scheduler  # noqa: PLC0415
 
     place = claim(out, model_file.ENDINGS, [data, pool], force, is_model)
-    facts = _claim_json(json_file, [data, pool], force)
+    facts = claim_json(json_file, FACTS, [data, pool], force)
     frame = _read(data, sep, encoding, decimal).frame
     kind, note = tasks.find_task(frame, target) if task is None else (tasks.checked_task(task), "")
     table = tables.training_table(frame, target, drop or (), key, keep or (), classes=kind == "classification")
@@ -160,8 +166,8 @@ def predict(
     from gatewise.app.models import model_file, parquet_folder, predicting, table_files  # noqa: PLC0415
     from gatewise.backends import asked_of_workers  # noqa: PLC0415
 
-    place = claim(out, table_files.WRITTEN, [model, data], force)
-    facts = _claim_json(json_file, [model, data], force)
+    place = claim(out, table_files.WRITTEN, [model, data], force, header_with(PREDICTIONS))
+    facts = claim_json(json_file, PREDICTIONS, [model, data], force)
     files = parquet_folder.parquet_files(data)
     if scheduler is not None and not files:
         raise ValueError("scheduler: takes a folder or a pattern of Parquet files, block by block")
@@ -177,8 +183,7 @@ def predict(
         where, n = table_files.write_frames(answers, place)
     else:
         answer = asked(saved, _read(data, sep, encoding, decimal).frame)
-        where, n = table_files.write_frame(answer, place), len(answer)
-        write_json(facts, answer.to_dict(orient="records"))
+        where, n = table_files.write_answer(answer, place, facts), len(answer)
     say(f"{n} predictions: {where}")
 
 
@@ -199,7 +204,7 @@ def report(
     from gatewise.app.page import page_file  # noqa: PLC0415
 
     place = claim(out, page_file.ENDINGS, [model, data], force, has_mark)
-    facts = _claim_json(json_file, [model, data], force)
+    facts = claim_json(json_file, FINDINGS, [model, data], force)
     saved, frame = model_file.load_model(model, boosters), _read(data, sep, encoding, decimal).frame
     found = show_page(saved, frame, place, model.name, data.name)
     write_json(facts, found.record())
@@ -234,7 +239,3 @@ def _read(data: Path, sep: str | None, encoding: str | None, decimal: str | None
     table = table_files.read_table(data, table_files.TextFormat(sep, encoding, decimal))
     tell(table.notes)
     return table
-
-
-def _claim_json(path: Path | None, inputs: list[Path | None], force: bool) -> Output | None:
-    return None if path is None else claim(path, JSON, inputs, force)

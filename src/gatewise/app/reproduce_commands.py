@@ -10,7 +10,7 @@ from typing import Annotated, Any, TYPE_CHECKING
 
 import typer
 
-from gatewise.app.files import write_json
+from gatewise.app.files import claim, claim_json, has_mark, Output, write_json
 from gatewise.app.terminal import console, Jobs, Json, Reps, Seed, show_progress
 
 if TYPE_CHECKING:
@@ -23,6 +23,20 @@ Out = Annotated[Path, typer.Option(help="Folder for figures and for finished rep
 BackendName = Annotated[str, typer.Option("--backend", help="joblib: this machine; dask: a cluster.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the dask scheduler, as tcp://host:8786.")]
 OUT = Path("out")
+# Keys of the JSON of each command, among others: a file without them is not replaced.
+KEYS = {
+    "table1": ("design", "gate", "n", "readout", "l1_mean", "setting"),
+    "regions": ("design", "gate", "agreement", "shown"),
+    "shared": ("design", "n", "shared_mse", "pure_mse", "claim"),
+    "rates": ("risks", "slopes"),
+    "all": ("table1", "regions", "shared", "rates"),
+    "two-stage": ("method", "n", "slope", "mse"),
+    "scales": ("component", "scale", "runs", "recovered"),
+    "selection": ("design", "n", "risks", "selected"),
+    "outlook": ("adaptive_k", "exploration", "load", "granularity", "coadaptation"),
+    "plan": ("design", "errors", "chosen", "ratio", "picked"),
+}
+FIGURES = {name: f"{name}.png" for name in ("regions", "shared", "rates", "two-stage")}
 
 
 @app.command(epilog="Example: gatewise reproduce table1 --reps 10 --json table1.json")
@@ -38,7 +52,8 @@ def table1(
     """Errors of three gates on three designs beside the published ones (tab:mc-summary)."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    place = _claimed("table1", json_file, out)
+    write_json(place, reproduction.show_table1(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce regions --out figures")
@@ -54,7 +69,8 @@ def regions(
     """True and estimated regions of three gates on three designs (fig:all-gating-results)."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    place = _claimed("regions", json_file, out)
+    write_json(place, reproduction.show_regions(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command(epilog="Example: gatewise reproduce shared --reps 200")
@@ -73,8 +89,9 @@ def shared(
     """Prediction error with and without a shared expert, the threshold unknown (fig:fourier-simulation)."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
+    place = _claimed("shared", json_file, out)
     runner = _runner(out, jobs, backend, scheduler)
-    write_json(json_file, reproduction.show_shared(reps, seed, runner, out, coordinates))
+    write_json(place, reproduction.show_shared(reps, seed, runner, out, coordinates))
 
 
 @app.command(epilog="Example: gatewise reproduce rates --reps 100 --jobs 2")
@@ -90,7 +107,8 @@ def rates(
     """Risk profiles of the Fourier example for n from 200 to 51,200, and their slopes (section 6)."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    place = _claimed("rates", json_file, out)
+    write_json(place, reproduction.show_rates(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command("all", epilog="Example: gatewise reproduce all --out reproduction")
@@ -109,6 +127,8 @@ def everything(
     """Run table1, regions, shared and rates, in this order, into one folder; JSON for each lies there, too."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
+    place = claim_json(json_file, KEYS["all"])
+    places = {name: _claimed(name, out / f"{name}.json", out) for name in KEYS["all"]}
     runner = _runner(out, jobs, backend, scheduler)
     shows: dict[str, tuple[Callable[..., Any], int]] = {
         "table1": (reproduction.show_table1, 100),
@@ -120,8 +140,8 @@ def everything(
     for name, (show, usual) in shows.items():
         console.rule(name)
         found[name] = show(reps or usual, seed, runner, out)
-        write_json(out / f"{name}.json", found[name])
-    write_json(json_file, found)
+        write_json(places[name], found[name])
+    write_json(place, found)
 
 
 @app.command(epilog="Example: gatewise reproduce settings --seed 777")
@@ -137,7 +157,8 @@ def settings(
     """How well each reading of what the paper leaves open matches table1, on seeds that table1 does not use."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_settings(reps, seed, _runner(out, jobs, backend, scheduler)))
+    place = _claimed("table1", json_file)
+    write_json(place, reproduction.show_settings(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
 @app.command("two-stage", epilog="Example: gatewise reproduce two-stage")
@@ -153,7 +174,8 @@ def two_stage(
     """The bias of the plain two-stage rule, and the residualization that mends it."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_two_stage(reps, seed, _runner(out, jobs, backend, scheduler), out))
+    place = _claimed("two-stage", json_file, out)
+    write_json(place, reproduction.show_two_stage(reps, seed, _runner(out, jobs, backend, scheduler), out))
 
 
 @app.command("scales", epilog="Example: gatewise reproduce scales --reps 100")
@@ -169,7 +191,8 @@ def sharing_scales(
     """How often the scale of every component of a tree of regions is recovered."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_scales(reps, seed, _runner(out, jobs, backend, scheduler)))
+    place = _claimed("scales", json_file)
+    write_json(place, reproduction.show_scales(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
 @app.command(epilog="Example: gatewise reproduce selection --reps 100 --jobs 2")
@@ -189,8 +212,9 @@ def selection(
     """The choice of the gate class on the three designs: risks, and how often each is selected (alg:selection)."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
+    place = _claimed("selection", json_file)
     runner = _runner(out, jobs, backend, scheduler)
-    write_json(json_file, reproduction.show_selection(n or [], reps, seed, runner, burn_in, orders, radius))
+    write_json(place, reproduction.show_selection(n or [], reps, seed, runner, burn_in, orders, radius))
 
 
 @app.command(epilog="Example: gatewise reproduce outlook --jobs 2")
@@ -209,7 +233,8 @@ def outlook(
     """The outlook of section 7 as procedures: five experiments, each of which could have failed."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_outlook(reps, seed, _runner(out, jobs, backend, scheduler)))
+    place = _claimed("outlook", json_file)
+    write_json(place, reproduction.show_outlook(reps, seed, _runner(out, jobs, backend, scheduler)))
 
 
 @app.command("plan", epilog="Example: gatewise reproduce plan --jobs 2")
@@ -225,7 +250,17 @@ def kernel_plan(
     """The mesh of a kernel gate and the number of its experts, chosen from data, against the best of a grid."""
     from gatewise.app import reproduction  # noqa: PLC0415
 
-    write_json(json_file, reproduction.show_kernel_plan(reps, seed, _runner(out, jobs, backend, scheduler)))
+    place = _claimed("plan", json_file)
+    write_json(place, reproduction.show_kernel_plan(reps, seed, _runner(out, jobs, backend, scheduler)))
+
+
+def _claimed(name: str, json_file: Path | None, out: Path | None = None) -> Output | None:
+    """The place for the JSON of a command; an error if it, or a file of the folder ``out``, may not be replaced."""
+    if out is not None and name in FIGURES:
+        claim(out / FIGURES[name], [".png"], ours=has_mark)
+    if out is not None and name == "table1":
+        claim_json(out / "table1-common.json", KEYS[name])
+    return claim_json(json_file, KEYS[name])
 
 
 def _runner(out: Path, jobs: int, backend: str, scheduler: str | None) -> "Runner":

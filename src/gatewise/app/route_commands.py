@@ -5,10 +5,13 @@ from typing import Annotated
 
 import typer
 
-from gatewise.app.files import claim, has_mark, is_model, JSON, write_json
+from gatewise.app.files import claim, claim_json, has_mark, header_with, is_model, write_json
 from gatewise.app.terminal import Force, Jobs, Json, say
 from gatewise.progress import shown
 
+# Keys of the JSON that a command writes, and columns of its table: a file without them is not replaced unasked.
+FACTS = ("models", "verdict", "candidates", "frontier")
+DECISIONS = ("model", "weight", "runner_up", "lead")
 app = typer.Typer(help="Which model for which query, what it saves, and whether routing pays.", no_args_is_help=True)
 
 Table = Annotated[Path, typer.Argument(help="A CSV file, or Parquet by its ending.", show_default=False)]
@@ -40,7 +43,7 @@ def fit(
     from gatewise.estimators import ScoreRouter  # noqa: PLC0415
 
     place = claim(out, model_file.ENDINGS, [data], force, is_model)
-    figures = None if json_file is None else claim(json_file, JSON, [data], force)
+    figures = claim_json(json_file, FACTS, [data], force)
     named = (text or [], category or [], number or [])
     table = router_file.scored_queries(table_files.read_frame(data), scores, costs, *named)
     with shown():
@@ -70,8 +73,8 @@ def decide(
     """Decide which model to call for every query of a table."""
     from gatewise.app.models import router_file, table_files  # noqa: PLC0415
 
-    place = claim(out, table_files.WRITTEN, [router, data], force)
-    figures = None if json_file is None else claim(json_file, JSON, [router, data], force)
+    place = claim(out, table_files.WRITTEN, [router, data], force, header_with(DECISIONS))
+    figures = claim_json(json_file, DECISIONS, [router, data], force)
     if budget is not None and price:
         raise ValueError("give a price or a budget, not both")
     saved = router_file.load_router(router)
@@ -82,8 +85,7 @@ def decide(
         spent = f"mean cost {cost.value:.4g} ({cost.low:.4g} to {cost.high:.4g})"
         reached = f"mean score {score.value:.4f} ({score.low:.4f} to {score.high:.4f})"
         say(f"price {plan.price:.4g}: {spent}, {reached}, 90 % intervals")
-    where = table_files.write_frame(answer, place)
-    write_json(figures, answer.to_dict(orient="records"))
+    where = table_files.write_answer(answer, place, figures)
     say(f"{len(answer)} decisions: {where}")
 
 
@@ -99,7 +101,7 @@ def report(
     from gatewise.app.page import page_file, route_page  # noqa: PLC0415
 
     place = claim(out, page_file.ENDINGS, [router], force, has_mark)
-    figures = None if json_file is None else claim(json_file, JSON, [router], force)
+    figures = claim_json(json_file, FACTS, [router], force)
     saved = router_file.load_router(router)
     say(f"page: {route_page.write_route_page(saved.router, place, router.name)}")
     write_json(figures, dict(saved.facts))

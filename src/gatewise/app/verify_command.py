@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gatewise.app.files import write_json
+from gatewise.app.files import claim_json, write_json
 from gatewise.app.terminal import console, Jobs, Json, show_progress
 
+KEYS = ("label", "computed", "figure", "law", "passed")  # of its JSON
 app = typer.Typer()
 
 
@@ -25,6 +26,7 @@ def verify(
     from gatewise.backends import in_turn, processes  # noqa: PLC0415
     from gatewise.paper.verify import run_checks, select_checks  # noqa: PLC0415
 
+    place = claim_json(json_file, KEYS)
     checks = select_checks(only)
     backend = in_turn if len(checks) == 1 else processes(jobs)
     start, found = perf_counter(), {}
@@ -32,6 +34,6 @@ def verify(
         found[place] = row
     rows = [found[place] for place in range(len(checks))]
     console.print(verify_table(rows, perf_counter() - start))
-    write_json(json_file, [asdict(row) for row in rows])
+    write_json(place, [asdict(row) for row in rows])
     if not all(row.passed for row in rows):
         raise typer.Exit(1)

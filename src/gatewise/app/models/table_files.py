@@ -16,7 +16,7 @@ from typing import Any
 
 import pandas as pd
 
-from gatewise.app.files import as_output, Output, same_header
+from gatewise.app.files import as_output, Output, same_header, same_json, write_json
 from gatewise.app.models.parquet_folder import parquet_files, read_folder
 
 CSV, PARQUET, EXCEL = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".xlsx", ".xls", ".xlsm", ".ods")
@@ -94,11 +94,21 @@ def write_frame(frame: Any, place: Path | Output) -> Path:
     return write_frames(iter([frame]), place)[0]
 
 
+def write_answer(frame: Any, place: Path | Output, facts: Output | None) -> Path:
+    """Write a data frame as a table and, if a place was given, as JSON; neither if one may not be replaced."""
+    rows = frame.to_dict(orient="records")
+    if facts is not None:
+        facts.check(same_json(rows))
+    where = write_frame(frame, place)
+    write_json(facts, rows)
+    return where
+
+
 def write_frames(frames: Iterator[Any], place: Path | Output) -> tuple[Path, int]:
     """Write data frames with the same columns one below the other, as `write_frame` does; the path, and the rows."""
     output, first = as_output(place, WRITTEN), next(frames)
     ending, n = output.path.suffix.lower(), 0
-    with output.replacing(same_header(first.columns, read_frame)) as part:
+    with output.replacing(same_header(first.columns)) as part:
         if ending in PARQUET:
             n = _write_parquet(chain([first], frames), part)
         else:
