@@ -158,6 +158,46 @@ def test_a_protected_file_is_not_replaced(tmp_path):
         claim(path, [".txt"], ours=anything)
 
 
+def test_folders_on_the_way_are_made_when_a_file_is_written(tmp_path):
+    place = claim(tmp_path / "new" / "deep" / "a.txt", [".txt"])
+    assert names(tmp_path) == []
+    assert write_text(place, "text", [".txt"], nothing).read_text() == "text"
+
+
+def test_a_folder_that_nothing_may_be_written_to_is_told_at_once(tmp_path, monkeypatch):
+    """By the answer of the system, as a superuser may write anywhere."""
+    asked = []
+
+    def access(folder, mode):
+        asked.append((folder, mode))
+        return False
+
+    monkeypatch.setattr(os, "access", access)
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "new/deep/a.txt"):
+        with pytest.raises(ValueError, match=rf"^{name}: nothing may be written to the folder {tmp_path.resolve()};"):
+            claim(Path(name), [".txt"])
+    assert asked == [(tmp_path.resolve(), os.W_OK | os.X_OK)] * 2
+    claim(Path("/dev/null"), [".txt"])
+
+
+def test_a_file_on_the_way_is_told_at_once(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(ValueError, match=r"taken is a file, and must be a folder"):
+        claim(tmp_path / "taken" / "below" / "a.txt", [".txt"])
+
+
+def test_a_folder_that_is_closed_meanwhile_is_one_line(tmp_path, monkeypatch):
+    place = claim(tmp_path / "a.txt", [".txt"])
+
+    def closed(*_):
+        raise PermissionError(13, "Permission denied", ".a.txt.part")
+
+    monkeypatch.setattr("gatewise.app.files._open_part", closed)
+    with pytest.raises(NotWrittenError, match=r"a.txt: not written \(Permission denied\)$"):
+        write_text(place, "text", [".txt"], nothing)
+
+
 def test_a_link_stays_and_its_target_keeps_its_mode(tmp_path):
     (tmp_path / "there.txt").write_text("old")
     (tmp_path / "there.txt").chmod(0o640)

@@ -67,7 +67,11 @@ class Output:
             yield self.path
             return
         place = self.path.resolve()  # a link stays, and what it leads to is replaced
-        part, lock = _open_part(place)
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            part, lock = _open_part(place)
+        except OSError as error:
+            raise NotWrittenError(f"{self.path}: not written ({error.strerror or error})") from error
         try:
             yield part
             _flush(part)
@@ -101,7 +105,7 @@ def claim(
     """A place for a file that a command will write, refused at once if it is wrong.
 
     It must have one of the ``endings``, be none of the ``inputs``, and hold no file that ``ours`` does not know,
-    unless ``force``. Without ``ours`` that is left to the moment of writing. Folders on the way are made.
+    unless ``force``. Without ``ours`` that is left to the moment of writing. So is the making of folders on the way.
 
     >>> claim(Path("model.json"), [".skops"])
     Traceback (most recent call last):
@@ -118,7 +122,8 @@ def claim(
             raise ValueError(
                 f"{path} is read by this command, and would be lost; choose another name for what it writes"
             )
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if not _is_stream(path):
+        _check_folder(path)
     found = Output(path, _state(path.resolve()), force, ours)
     if ours is not None:
         found.check(ours)
@@ -248,6 +253,17 @@ def _state(path: Path) -> State | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _check_folder(path: Path) -> None:
+    """Raise an error unless a file can be made at a path, in its folder or in one that can be made for it."""
+    folder = path.resolve().parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise ValueError(f"{path}: {folder} is a file, and must be a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{path}: nothing may be written to the folder {folder}; choose another place")
 
 
 def _same(one: Path, other: Path) -> bool:
