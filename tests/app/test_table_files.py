@@ -122,6 +122,23 @@ def test_short_rows_and_row_names_are_said(tmp_path):
     assert "one more value" in named.notes[0]
 
 
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+def test_a_separator_at_the_end_of_every_row_shifts_no_column(tmp_path, sep):
+    rows = ["a,b,c", "0.5,0.25,3.5,", "", "1.5,,6.5, "]
+    found = read(tmp_path, "\n".join(rows).replace(",", sep) + "\n")
+    assert found.frame.columns.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.frame.to_numpy(), [[0.5, 0.25, 3.5], [1.5, np.nan, 6.5]])
+    assert found.notes[-1] == "every row ends in a separator, which stands for no value"
+
+
+def test_a_last_value_that_is_not_always_empty_is_one(tmp_path):
+    found = read(tmp_path, "a,b\nr1,1,2\nr2,3,\n")
+    assert found.frame["a"].tolist() == [1, 3]
+    assert "the first value of every row" in found.notes[0]
+    header_too = read(tmp_path, "a,b,\n1,2,\n3,4,\n")
+    assert header_too.frame[["a", "b"]].to_numpy().tolist() == [[1, 2], [3, 4]]
+
+
 def test_excel_where_its_reader_is_there(tmp_path):
     frame = pd.DataFrame({"a": [1.5, 2.5], "b": ["x", "y"]})
     path = tmp_path / "t.xlsx"

@@ -153,7 +153,14 @@ def _read_text(content: bytes, form: TextFormat) -> ReadTable:
     if (sep, decimal, encoding) == (",", ".", "utf-8"):
         notes = []
     notes += _check_shape(text, sep)
-    frame = pd.read_csv(io.StringIO(text), sep=sep, decimal=decimal, skipinitialspace=True, low_memory=False)
+    options: dict[str, Any] = {}
+    ends = _ends_in_separators(text, sep)
+    if ends:
+        options = {"index_col": False, "usecols": range(ends)}
+        notes.append("every row ends in a separator, which stands for no value")
+    frame = pd.read_csv(
+        io.StringIO(text), sep=sep, decimal=decimal, skipinitialspace=True, low_memory=False, **options
+    )
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(drop=True)
         notes.append("left out: the first value of every row, as rows have one more value than there are names")
@@ -234,6 +241,14 @@ def _check_shape(text: str, sep: str) -> list[str]:
     if not short:
         return []
     return [f"{len(short)} rows have fewer values than there are columns, the first in line {short[0]}"]
+
+
+def _ends_in_separators(text: str, sep: str) -> int:
+    """The number of names, if every row has one value more than there are names and the last one is empty; else 0."""
+    reader = csv.reader(io.StringIO(text), delimiter=sep, skipinitialspace=True)
+    n = len(next((row for row in reader if row), []))
+    rows = [len(row) == n + 1 and not row[-1].strip() for row in reader if row]
+    return n if rows and all(rows) else 0
 
 
 def _read_excel(path: Path) -> ReadTable:
