@@ -14,12 +14,13 @@ from benchmarks.real.pools import find_pool
 from benchmarks.real.run import run
 from benchmarks.real.suites import select
 from benchmarks.real.summary import fact_means, mean_errors, standings
+from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, Json, show_path, show_progress
 
 
 def main(
-    suite: Annotated[str, typer.Option(help="all, or one half: first or second.")] = "all",
+    suite: Annotated[str, typer.Option(help="all; one half, first or second; or outside.")] = "all",
     only: Annotated[str | None, typer.Option(help="One data set of the suite.")] = None,
     splits: Annotated[int | None, typer.Option(min=1, help="At most so many splits of every data set.")] = None,
     pool: Annotated[str, typer.Option(help="default or strong.")] = "default",
@@ -39,7 +40,7 @@ def main(
         console.print(report.goals_table(reached))
     parts: dict[str, list[Any]] = {"results": results, "standings": ranks, "goals": reached}
     records = {key: [asdict(one) for one in rows] for key, rows in parts.items()}
-    write_json(json_file, {"facts": fact_means(results)} | records)
+    write_json(json_file, {"benchmark": f"real-{suite}", **provenance(), "facts": fact_means(results)} | records)
     show_path(report.real_figure(errors, ranks, out / f"real-{suite}-{pool}.png"))
 
 

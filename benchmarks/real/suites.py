@@ -1,9 +1,9 @@
-"""All data sets of the benchmark, and their two halves."""
+"""All data sets of the benchmark, their two halves, and those that no choice has seen."""
 
 import hashlib
 from collections.abc import Sequence
 
-from benchmarks.real.catalogue import ECONOMY, NATURE, PEOPLE
+from benchmarks.real.catalogue import ECONOMY, NATURE, OUTSIDE, PEOPLE
 from benchmarks.real.datasets import DataSet
 
 DATA_SETS: tuple[DataSet, ...] = (*ECONOMY, *PEOPLE, *NATURE)
@@ -24,7 +24,12 @@ def halves(datasets: Sequence[DataSet]) -> tuple[tuple[DataSet, ...], tuple[Data
 
 
 HALVES = halves(DATA_SETS)
-SUITES: dict[str, tuple[DataSet, ...]] = {"all": DATA_SETS, "first": HALVES[0], "second": HALVES[1]}
+SUITES: dict[str, tuple[DataSet, ...]] = {
+    "all": DATA_SETS,
+    "first": HALVES[0],
+    "second": HALVES[1],
+    "outside": OUTSIDE,
+}
 
 
 def select(suite: str = "all", only: str | None = None) -> tuple[DataSet, ...]:

@@ -2,6 +2,7 @@
 
 from benchmarks.real.catalogue.economy import ECONOMY
 from benchmarks.real.catalogue.nature import NATURE
+from benchmarks.real.catalogue.outside import OUTSIDE
 from benchmarks.real.catalogue.people import PEOPLE
 
-__all__ = ["ECONOMY", "NATURE", "PEOPLE"]
+__all__ = ["ECONOMY", "NATURE", "OUTSIDE", "PEOPLE"]
