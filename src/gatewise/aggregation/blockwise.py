@@ -42,7 +42,10 @@ class NoiseDensity(NamedTuple):
 
 
 class LossDensity(NamedTuple):
-    """The log density of a loss at the mixtures z = -residual: the residuals are those of responses that are 0."""
+    """The log density of a loss as a function of the mixture z.
+
+    Residuals are y - z, and a loss that is not one of residuals has no y: it is stored with y = 0, so z = -residual.
+    """
 
     loss: Loss
 

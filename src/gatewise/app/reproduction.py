@@ -88,7 +88,7 @@ def show_two_stage(reps: int, seed: int, runner: Runner, out: Path) -> Records:
 
 
 def show_scales(reps: int, seed: int, runner: Runner) -> Records:
-    """How often the scale of every component of a tree of regions is recovered."""
+    """Simulate nested regions, and print how often the estimator finds which regions share each component."""
     rows = scale_recovery.run(reps=reps, seed=seed, runner=runner)
     console.print(shared_expert_figures.scales_table(rows))
     return [asdict(row) for row in rows]

@@ -21,8 +21,8 @@ class FitRows:
     """The rows that a fit uses: row i is row ``source``[i] of the table that was given.
 
     ``params`` are the keywords for the fit of each expert, by name. Rows of one of the ``groups`` (n,), if there are
-    some, may depend on one another. Row i has the ``place``[i] among those that the router learns from, or the one
-    that it has in the table, if there are no places.
+    some, may depend on one another. The router learns from the rows in the order of ``place`` (n,), the position of
+    every row, or in the order of the table if there is none.
     """
 
     X: Any

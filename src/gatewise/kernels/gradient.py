@@ -171,7 +171,7 @@ def add_losses(loss: int, residual: Floats, value: Floats, slope: Floats) -> Non
 
 @inner
 def given_slopes(slopes: Floats, first: int, t: int, slope: Floats) -> None:
-    """slope[r, i] = slopes[first + i, t + r] for four observations r; 0 beyond the last observation."""
+    """Copy the slopes at four observations: slope[r, i] = slopes[first + i, t + r], and 0 beyond the last one."""
     for r in range(4):
         for i in range(min(STRIP, slopes.shape[0] - first)):
             slope[r, i] = slopes[first + i, t + r] if t + r < slopes.shape[1] else 0.0

@@ -12,7 +12,10 @@ from gatewise.scores.ridge_members import fit_ridge, LinearMember, spectrum
 
 @dataclass(frozen=True, eq=False)
 class CostModel:
-    """Mean costs (M,), and a ridge regression of costs over them where they differ by query."""
+    """What M models cost: their mean costs (M,), and where costs differ by query a forecast of cost / mean cost.
+
+    The forecast is a ridge regression on the features of the query.
+    """
 
     mean: Floats
     member: LinearMember | None

@@ -19,7 +19,11 @@ N_COST_TESTS = 5  # prices at which routing for cost is tested
 
 
 class RoutePValues(NamedTuple):
-    """The p-values that no routing raises the score, and none score less price times cost at any price."""
+    """The p-values of two null hypotheses: no routing beats every single model.
+
+    ``score`` is that for the mean score, ``cost`` that for the mean of score less price times cost, at all of some
+    prices.
+    """
 
     score: float
     cost: float

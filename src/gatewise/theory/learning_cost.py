@@ -36,10 +36,13 @@ def sparse_cost(n_experts: int, d: int, n: int, separation: float, expert_error:
 
 
 def oracle_risk(approximation: float, cost: float, constant: float = 1.0) -> float:
-    """C {approximation + cost}, the form of `thm:softmax` and `thm:top-k`; C is unknown, free of n and M.
+    """C {approximation + cost}: a constant times the best gate's approximation error plus the cost of learning it.
 
-    >>> oracle_risk(0.1, 0.02)
-    0.12000000000000001
+    That is the form of the bounds of `thm:softmax` and `thm:top-k`. They say that C depends neither on n nor on M,
+    and give no value for it.
+
+    >>> round(oracle_risk(0.1, 0.02), 2)
+    0.12
     """
     return as_positive(constant, "constant") * (
         as_non_negative(approximation, "approximation") + as_non_negative(cost, "cost")

@@ -28,13 +28,13 @@ LOOK = 8  # observations for which a strip is skipped, or is not
 
 
 class WeightRule(NamedTuple):
-    """The scales, prior and noise density that turn the residuals of S candidates into weights.
+    """How the residuals of S candidates become weights: scales, prior and noise density.
 
-    sigma (S,) or (1,): the scale of every candidate, or one for all; log_prior (S,), or empty: then every candidate's
-    log prior is flat_prior; noise, df: the code of the noise family in `loss_kinds` and the degrees of freedom of
-    Student t; power (n,), each at most 1, or empty for 1: with the log loss, the probability of outcome t counts to
-    the power power[t]; margin: a candidate whose log weight is below log Z, the log of the sum of all weights, by
-    more than this need not be summed.
+    sigma (S,) or (1,): the scale of every candidate, or one for all. log_prior (S,); if it is empty, every candidate
+    has the log prior flat_prior. noise, df: the code of the noise family in `loss_kinds`, and the degrees of freedom
+    of Student t. power (n,): the exponent, at most 1, of the likelihood of each outcome, for the log loss only; empty
+    means 1. margin: a candidate is left out of sums where its log weight is below the log of the sum of all weights
+    by more than this.
     """
 
     sigma: Floats
