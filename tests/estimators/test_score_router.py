@@ -140,6 +140,20 @@ def test_bandit_feedback_moves_the_weights(fitted):
         router.partial_fit(X, np.full(500, 3), np.zeros(500), draw.chances)
     with pytest.raises(ValueError, match="chances must have shape"):
         router.partial_fit(X, draw.models, np.zeros(500), np.ones(3))
+    with pytest.raises(ValueError, match="chances must be an array of numbers"):
+        router.partial_fit(X, draw.models, np.zeros(500), ["a"] * 500)
+
+
+def test_feedback_on_no_query_changes_nothing(fitted):
+    import copy
+
+    router, X = copy.deepcopy(fitted), small_table(50, seed=7)[0][:0]
+    assert len(router.decide(X)) == len(router.expected_scores(X).value) == len(router.explain(X)["lead"]) == 0
+    draw, before = router.explore(X), (router.online_, router.routes_)
+    router.partial_fit(X, draw.models, [], draw.chances)
+    assert (router.online_, router.routes_) == before
+    with pytest.raises(ValueError, match="models must be 0 names"):
+        router.partial_fit(X, ["a"], [], draw.chances)
 
 
 def test_an_update_that_is_interrupted_leaves_the_router_as_it_was(fitted, monkeypatch):

@@ -55,6 +55,13 @@ def test_one_estimate_moves_a_weight_by_a_factor_of_e_at_most():
     )  # the deviation from the mean, not from zero
 
 
+def test_no_estimate_leaves_the_state():
+    state = update_weights(begin(np.array([0.5, 0.5]), 10), np.array([[1.0, 0.0]]))
+    again = update_weights(state, np.empty((0, 2)))
+    np.testing.assert_array_equal(again.sums, state.sums)
+    assert again[2:] == state[2:]
+
+
 def test_one_huge_estimate_does_not_decide():
     state = update_weights(begin(np.array([0.5, 0.5]), 0), np.array([[1000.0, 0.0]]))
     assert 0.5 < np.exp(state.log_weights[0]) < 0.95

@@ -8,7 +8,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gatewise.arrays import as_between, as_count, as_finite, as_non_negative, as_vector, Floats, Indices, refuse_lossy
+from gatewise.arrays import (
+    as_between,
+    as_count,
+    as_finite,
+    as_floats,
+    as_non_negative,
+    as_vector,
+    Floats,
+    Indices,
+    refuse_lossy,
+)
 from gatewise.estimators.validation import all_or_nothing, refuse_huge
 from gatewise.router.facts import plain_values
 from gatewise.scores import bandit, cost_frontier, route_regions
@@ -249,6 +259,8 @@ class ScoreRouter(BaseEstimator):  # type: ignore[misc]
         asked = _asked(models, self.models_, len(queries))
         chance = _chances(chances, asked, len(self.models_))
         seen = as_vector(scores, "scores", len(queries))
+        if not len(queries):
+            return self
         values = bandit.estimated_values(self.routes_.expected_scores(queries), asked, seen, chance)
         self.online_ = bandit.update_weights(self.online_, candidate_values(self._picked(queries), values))
         self.routes_ = self.routes_.reweighed(np.exp(self.online_.log_weights))
@@ -271,7 +283,7 @@ def _asked(models: ArrayLike, names: NDArray[np.object_], n: int) -> Indices:
 
 def _chances(chances: ArrayLike, asked: Indices, n_models: int) -> Floats:
     """The chances (n,) of the models that were asked."""
-    n, given = len(asked), np.asarray(chances, dtype=np.float64)
+    n, given = len(asked), as_floats(chances, "chances")
     own = given[np.arange(n), asked] if given.shape == (n, n_models) else given
     if own.shape != (n,) or not ((own > 0.0) & (own <= 1.0)).all():
         shape = f"({n}, {n_models}) or ({n},)"

@@ -118,6 +118,6 @@ def update_weights(state: OnlineState, values: Floats) -> OnlineState:
         state.log_prior,
         state.sums + values.sum(axis=0),
         state.variation + float((deviation**2 @ weights).sum()),
-        max(state.largest, float(np.abs(deviation).max())),
+        float(np.abs(deviation).max(initial=state.largest)),
         state.n_seen + len(values),
     )

@@ -88,8 +88,8 @@ class TextColumn:
 
     def transform(self, texts: Sequence[str]) -> Floats:
         """The projections of texts, (n, r)."""
-        if not self.axes.size:
-            return np.zeros((len(texts), 0))
+        if not self.axes.size or not texts:
+            return np.zeros((len(texts), self.axes.shape[1]))
         return (
             np.asarray(_weighted(count_terms(texts, self.terms), self.idf) @ self.axes, dtype=np.float64) / self.unit
         )
