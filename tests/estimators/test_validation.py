@@ -65,6 +65,13 @@ def test_a_response_that_is_text_is_named(name):
         REGRESSORS[name]().fit(X, [0.0, "1", "a", *Y[3:]])
 
 
+@pytest.mark.parametrize("name", ["MoERegressor", "GateSelector", "GateRegressor", "RouterAggregator"])
+@pytest.mark.parametrize(("size", "words"), [(1e200, "y must not exceed 1e.70"), (1e-200, "y must reach 1e-70")])
+def test_a_response_in_a_unit_out_of_range_is_named(name, size, words):
+    with pytest.raises(ValueError, match=words):
+        REGRESSORS[name]().fit(X, size * Y)
+
+
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_rows_to_predict_are_refused_as_rows_of_the_fit(name):
     model = REGRESSORS[name]().fit(X, Y)

@@ -92,6 +92,15 @@ class TestFitting:
         assert not held.in_time
         assert not hasattr(pool.models[0], "coef_")
 
+    @pytest.mark.parametrize("n_jobs", ["a", 1.5, 0])
+    def test_a_number_of_jobs_that_is_none_is_named(self, n_jobs):
+        words = f"^n_jobs must be a whole number other than 0, or None, not {n_jobs!r}"
+        pool = Pool([("line", LinearRegression())], n_jobs=n_jobs)
+        with pytest.raises(ValueError, match=words):
+            pool.fit(X, Y, SPLITS)
+        with pytest.raises(ValueError, match=words):
+            Pool([("column", first_column)], n_jobs=n_jobs).predict(X)
+
     def test_a_bootstrap_sample_is_fitted_with_its_repeated_rows(self):
         train = np.repeat(np.arange(20), 2)  # as many rows as there are, but not all of them
         held = Pool.of([LinearRegression()]).hold_out(X, Y, [(train, np.arange(20, 40))])

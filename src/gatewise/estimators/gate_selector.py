@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gatewise.aggregation.blocks import Blocks
 from gatewise.aggregation.selection_orders import block_orders, one_or_stacked, select, Selection
 from gatewise.arrays import as_rng, check_readout, Floats, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, drawn_seed, rows_that_count, validated
+from gatewise.estimators.validation import all_or_nothing, check_unit, drawn_seed, rows_that_count, validated
 from gatewise.experts.pool import Pool
 from gatewise.mixture.averaged_gates import averaged_gates
 from gatewise.noise import as_noise
@@ -160,7 +160,9 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         checked, response = validated(
             self, X, y, y_numeric=True, dtype=None, ensure_all_finite=False, ensure_min_samples=2
         )
-        return (X if hasattr(X, "shape") else checked), np.asarray(response, dtype=np.float64)
+        y = np.asarray(response, dtype=np.float64)
+        check_unit(y)
+        return (X if hasattr(X, "shape") else checked), y
 
     def _readout(self, X: Any, readout: Readout) -> tuple[Any, Pool, Floats]:
         """X as the candidates get it, the candidates that are asked, and their weights."""

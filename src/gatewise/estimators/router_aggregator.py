@@ -17,7 +17,14 @@ from gatewise.aggregation.router_facts import router_facts
 from gatewise.aggregation.router_run import aggregation_setting, learn_router
 from gatewise.aggregation.selection_orders import one_or_stacked
 from gatewise.arrays import as_rng, as_rows, check_readout, Floats, Indices, Readout, renamed
-from gatewise.estimators.validation import all_or_nothing, checked_gate, drawn_seed, rows_that_count, validated
+from gatewise.estimators.validation import (
+    all_or_nothing,
+    check_unit,
+    checked_gate,
+    drawn_seed,
+    rows_that_count,
+    validated,
+)
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import Gate
 from gatewise.nets import Net
@@ -123,7 +130,9 @@ class RouterAggregator(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         checked, response = validated(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
         given = X if hasattr(X, "shape") else checked
-        sample, kept = _observations(given, as_rows(X), np.asarray(response, dtype=np.float64), sample_weight)
+        y = np.asarray(response, dtype=np.float64)
+        check_unit(y)
+        sample, kept = _observations(given, as_rows(X), y, sample_weight)
         pools = GatedExperts.of(self.experts, self.shared, checked_gate(self.gate).n_experts)
         if not pools.can_predict:
             pools = pools.seeded(drawn_seed(self.random_state))

@@ -38,7 +38,11 @@ def bounded_jobs(n_jobs: int | None) -> int | None:
     >>> bounded_jobs(2), bounded_jobs(100_000) < 100_000
     (2, True)
     """
-    return n_jobs if n_jobs is None else min(n_jobs, max(8, 2 * (os.cpu_count() or 1)))
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a whole number other than 0, or None, not {n_jobs!r}")
+    return int(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +256,7 @@ class Pool:
     def predict(self, X: Any, rows: Indices | None = None) -> Floats:
         """The predictions of all experts, (n, M), at the n rows of X or at those of the numbers ``rows`` (n,)."""
         X = X if rows is None else _safe_indexing(X, rows)
-        if self.n_jobs == 1 or effective_n_jobs(self.n_jobs) == 1:
+        if self.n_jobs == 1 or effective_n_jobs(bounded_jobs(self.n_jobs)) == 1:
             columns = [
                 expert_predictions(one, X, self._label(name), self.outputs, rows, self.missing)
                 for name, one in self.experts
