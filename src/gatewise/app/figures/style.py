@@ -5,8 +5,8 @@ from typing import Any
 
 from gatewise.app.files import as_output, has_mark, MARK, Output
 
-# Okabe and Ito's palette, without black.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+# Okabe and Ito's palette, without black. Light blue comes late: on a map a paled blue looks like it.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442")
 
 RC: Any = {
     "figure.dpi": 110,

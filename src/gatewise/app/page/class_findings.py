@@ -20,6 +20,7 @@ from gatewise.app.page.importance import (
     WeightProfile,
 )
 from gatewise.app.page.scored_classes import score_classes, ScoredClasses
+from gatewise.arrays import Floats
 from gatewise.geometry import Interval, mean_interval
 from gatewise.geometry.two_sample import positive_p_value
 from gatewise.router.class_scores import reliability, ReliabilityBin
@@ -142,6 +143,12 @@ def diagrams(rows: ScoredClasses) -> dict[str, list[ReliabilityBin]]:
     return found
 
 
+def _of_losses(losses: Floats) -> Interval:
+    """The interval of a mean of log losses, which is not below 0."""
+    value, low, high = mean_interval(losses)
+    return Interval(value, max(low, 0.0) if np.isfinite(low) else low, high)
+
+
 def class_regions(rows: ScoredClasses) -> tuple[ClassRegion, ...]:
     """For every class that has rows: which expert gives it the largest probability, as mean log loss."""
     losses, found = rows.losses, []
@@ -159,11 +166,11 @@ def class_regions(rows: ScoredClasses) -> tuple[ClassRegion, ...]:
                 label=label,
                 count=len(here),
                 expert=rows.names[best],
-                loss=mean_interval(losses[here, best]),
+                loss=_of_losses(losses[here, best]),
                 runner_up=rows.names[second],
                 advantage=mean_interval(ahead),
                 p_value=min(1.0, 2.0 * positive_p_value(ahead)) if len(here) > 1 else 1.0,
-                model_loss=mean_interval(ours[here]),
+                model_loss=_of_losses(ours[here]),
                 recall=float(right[here].mean()),
             )
         )

@@ -15,6 +15,7 @@ from gatewise.app.page.importance import LEAST_MOVED, SHOWN
 from gatewise.app.page.markup import element, Html, join
 from gatewise.app.page.page_file import document, ENDINGS
 from gatewise.app.page.page_parts import (
+    ANSWERS,
     DASH,
     expert,
     figures,
@@ -24,8 +25,8 @@ from gatewise.app.page.page_parts import (
     NBSP,
     number,
     p_words,
-    percent,
     region_words,
+    saved_words,
     table,
 )
 from gatewise.router.class_scores import ReliabilityBin
@@ -33,7 +34,6 @@ from gatewise.router.verdict import RegionTable
 
 MOST_ROWS = 300  # in the table of rows
 MOST_CLASSES = 12  # columns of probabilities in it
-_ANSWERS = {"gating pays": "Yes", "a gate is used": "It is not shown", "no gate": "No"}
 
 
 def write_class_page(findings: ClassFindings, place: Path | Output, model: str = "", data: str = "") -> Path:
@@ -71,10 +71,7 @@ def _provenance(findings: ClassFindings, model: str, data: str) -> str:
 
 def _pays(findings: ClassFindings) -> Html:
     verdict = findings.verdict
-    words = (
-        f"{_ANSWERS[verdict.headline]}: {verdict.headline}. Gatewise saves {percent(verdict.gain)} of the log loss "
-        f"of {verdict.baseline}, on held-out rows of the fit."
-    )
+    saved = saved_words(verdict.gain, "log loss on held-out rows of the fit", verdict.baseline)
     test = (
         "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows "
         f"that nothing behind them has seen ({p_words(verdict.p_value)}). Nearest to: {verdict.candidate}."
@@ -100,7 +97,8 @@ def _pays(findings: ClassFindings) -> Html:
         "are as wide as that of the verdict, as rows share their fits."
     )
     scores = table(heads, rows, bold=[one.scores.log_loss == best for one in findings.scores], note=note)
-    return join(element("p", words, class_="answer"), element("p", test), scores)
+    answer = element("p", join(f"{ANSWERS[verdict.headline]} ", saved), class_="answer")
+    return join(answer, element("p", test), scores)
 
 
 def _trust(findings: ClassFindings) -> Html:
@@ -142,7 +140,11 @@ def _where(findings: ClassFindings) -> Html:
     text = f"Columns by how much weight moves when they are shuffled: {columns}." if moved else ""
     drawn = []
     if findings.map is not None:
-        caption = f"Who leads over {findings.map.x.name} and {findings.map.y.name}: paler where the lead is small."
+        caption = (
+            f"Who leads over {findings.map.x.name} and {findings.map.y.name} by the fitted gate: paler where the "
+            "lead is small, white line where it is 0.1. Dots are rows, in the colour of the leader of the fit that "
+            "held them out."
+        )
         drawn.append((plots.map_plot(findings.map, findings.rows), caption))
     for one in findings.profiles[:SHOWN]:
         drawn.append((plots.profile_plot(one, names), f"Mean weights along {one.axis.name}."))

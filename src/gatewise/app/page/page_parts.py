@@ -32,6 +32,11 @@ WORDS = {
     "specialist": "An expert that is better where the gate chooses it than it is elsewhere, by more than luck.",
     "border": "Where the two largest weights are nearly equal.",
 }
+ANSWERS = {
+    "gating pays": "Yes: gating pays.",
+    "a gate is used": "Not shown: a gate is used, but not that it adds to fixed weights.",
+    "no gate": "No: no gate.",
+}
 LONG = 24  # letters: a longer name may be broken
 
 
@@ -117,6 +122,16 @@ def root(value: float) -> str:
 def percent(share: Interval) -> str:
     """A fraction and its interval as percentages, on one line."""
     return numbers.percent(share, NBSP)
+
+
+def saved_words(gain: Interval, what: str, baseline: str | Html) -> Html:
+    """The gain over a baseline as a sentence: which error is smaller, by how much, with the interval."""
+
+    def side(fraction: float) -> str:
+        return f"{100 * abs(fraction):.1f}{NBSP}% {'larger' if fraction < 0 else 'smaller'}"
+
+    ends = f" (95{NBSP}% interval: {side(gain.low)} to {side(gain.high)})" if np.isfinite(gain.low) else ""
+    return join(f"Gatewise's {what} is {side(gain.value)} than that of ", baseline, f"{ends}.")
 
 
 def interval(found: Interval) -> str:

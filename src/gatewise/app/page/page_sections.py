@@ -1,5 +1,7 @@
 """The first five questions of the page, each answered in words, tables and plots; the sixth is a table of rows."""
 
+from collections.abc import Sequence
+
 from gatewise.app.models.method_scores import OURS, STACK
 from gatewise.app.numbers import short_number
 from gatewise.app.page import page_plots as plots
@@ -7,6 +9,7 @@ from gatewise.app.page.findings import BAND, Findings
 from gatewise.app.page.importance import LEAST_MOVED, SHOWN
 from gatewise.app.page.markup import element, Html, join
 from gatewise.app.page.page_parts import (
+    ANSWERS,
     beside,
     DASH,
     expert,
@@ -21,13 +24,14 @@ from gatewise.app.page.page_parts import (
     percent,
     region_words,
     root,
+    saved_words,
     table,
     term,
 )
+from gatewise.geometry.specialization import ExpertReport
 
 MOST_CANDIDATES = 10
 _KINDS = {"single": "single experts", "stack": "fixed weights", "gate": "gates", "shared": "shared parts"}
-_ANSWERS = {"gating pays": "Yes", "a gate is used": "It is not shown", "no gate": "No"}
 
 
 def pays(findings: Findings) -> Html:
@@ -60,8 +64,8 @@ def pays(findings: Findings) -> Html:
 def _pays_words(findings: Findings) -> Html:
     """The verdict in one sentence, with the one gain that the fit has told, too."""
     verdict = findings.verdict
-    saved = f"Gatewise saves {percent(verdict.gain)} of the squared error of "
-    return join(f"{_ANSWERS[verdict.headline]}: {verdict.headline}. {saved}", *_with_terms(verdict.baseline), ".")
+    saved = saved_words(verdict.gain, "squared error", join(*_with_terms(verdict.baseline)))
+    return join(f"{ANSWERS[verdict.headline]} ", saved)
 
 
 def _verdict_words(findings: Findings) -> Html:
@@ -186,7 +190,7 @@ def real(findings: Findings) -> Html:
             expert(names, names[one.runner_up]),
             interval(one.advantage),
             interval(one.excess),
-            p_text(one.adjusted) if one.tested else "too few rows",
+            p_text(one.adjusted) if one.tested else _untested(one.n_rows, found.experts),
             "yes" if one.special else "not shown",
         ]
         for one in found.experts
@@ -212,6 +216,11 @@ def real(findings: Findings) -> Html:
         ),
         figures((plots.advantage_plot(findings), text)) if any(one.tested for one in found.experts) else None,
     )
+
+
+def _untested(n_rows: int, experts: Sequence[ExpertReport]) -> str:
+    """Why an expert is not tested: on which side rows are missing."""
+    return "too few rows" if 2 * n_rows < sum(one.n_rows for one in experts) else "too few rows of others"
 
 
 def _real_words(findings: Findings) -> str:
@@ -282,9 +291,9 @@ def how_sure(findings: Findings) -> Html:
         ),
         beside(
             table(
-                ["candidate", "weight", "held-out RMSE", "price"],
+                ["candidate", "share", "held-out RMSE", "price"],
                 [[one.candidate, f"{one.weight:.3f}", number(one.rmse), f"{one.price:.1f}"] for one in shown],
-                note=f"The candidates of largest weight; the price is log(1 / prior weight).{more}",
+                note=f"The candidates of largest share; the price is log(1 / prior weight).{more}",
             ),
             figures(
                 (plots.margin_plot(findings), "How far the first expert is ahead of the second; the band is shaded.")
