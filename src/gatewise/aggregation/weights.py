@@ -213,7 +213,8 @@ def information(log_density: Floats, log_prior: Floats) -> float:
 
 def _logarithms(values: ArrayLike, name: str) -> Floats:
     """The values as float64, some of which may be -inf; an error where they would become other numbers."""
-    refuse_lossy(values, name)
+    if type(values) is not np.ndarray or values.dtype != np.float64:
+        refuse_lossy(values, name)
     return np.asarray(values, dtype=np.float64)
 
 
