@@ -16,14 +16,13 @@ except ModuleNotFoundError as error:  # pragma: no cover - seen only where the e
 import gatewise
 from gatewise.app import (
     demo_command,
-    INTERRUPTED,
     model_commands,
     reproduce_commands,
     route_commands,
-    STOPPED,
     verify_command,
     xray_command,
 )
+from gatewise.app.stops import answer_stops, end_workers, INTERRUPTED, STOPPED, stopped_by
 from gatewise.app.terminal import plain, say
 
 app = typer.Typer(
@@ -75,7 +74,8 @@ def bench() -> None:
 def main() -> None:
     """Run the command line; an error is one line. ``--debug`` may stand anywhere and shows where it came from.
 
-    The exit code is 2 for bad input, 70 for what should not have happened, and 130 after an interruption.
+    The exit code is 2 for bad input, 70 for what should not have happened, 130 after an interruption and 143 after a
+    request to end.
     """
     given = sys.argv[1:]
     with _noted_interrupts() as noted:
@@ -83,11 +83,11 @@ def main() -> None:
             app(args=[word for word in given if word != "--debug"])
         except SystemExit as left:
             if left.code == INTERRUPTED or noted:
-                _leave(STOPPED, INTERRUPTED)
+                _stop(stopped_by(noted[0]) if noted else INTERRUPTED)
             raise
         except Exception as error:
             if noted:
-                _leave(STOPPED, INTERRUPTED)
+                _stop(stopped_by(noted[0]))
             if "--debug" in given:
                 raise
             if _is_about_the_input(error):
@@ -98,22 +98,27 @@ def main() -> None:
 
 @contextmanager
 def _noted_interrupts() -> Iterator[list[int]]:
-    """The interrupts so far. Each raises KeyboardInterrupt, which a library, while it is imported, may replace."""
+    """The signals so far that stop a command: Ctrl-C and SIGTERM, at which joblib's processes are to end, too.
+
+    Each raises KeyboardInterrupt, which a library, while it is imported, may replace.
+    """
     noted: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         noted.append(number)
         signal.default_int_handler(number, frame)
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # the caller ignores the signal, or has a handler of its own
-        yield noted
-        return
-    signal.signal(signal.SIGINT, note)
+    before = answer_stops(note)
     try:
         yield noted
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(code: int) -> NoReturn:
+    end_workers()
+    _leave(STOPPED, code)
 
 
 def _leave(message: str, code: int) -> NoReturn:

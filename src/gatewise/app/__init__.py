@@ -9,9 +9,6 @@ print, by ``terminal`` and ``numbers``. The work is in three rooms, each of whic
 import atexit
 import gc
 
-INTERRUPTED = 130  # the exit code after Ctrl-C
-STOPPED = "interrupted; every file is as it was before, or complete"
-
 
 def list_no_estimators() -> None:
     """Let skops, which reads model files, not list all estimators of scikit-learn in this process.
