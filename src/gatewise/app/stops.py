@@ -1,7 +1,9 @@
 """Signals that stop a command: Ctrl-C, and SIGTERM, by which a system asks a program to end."""
 
+import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing import active_children
 from types import FrameType
 from typing import Any
@@ -23,7 +25,9 @@ def stopped_by(number: int) -> int:
 def end_workers() -> None:
     """End the processes that joblib has started for this one, wherever in its work it was stopped."""
     for process in active_children():
-        process.kill()
+        if process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)  # joblib's own processes have no method for it
 
 
 def answer_stops(handler: Callable[[int, FrameType | None], None]) -> dict[int, Any]:
