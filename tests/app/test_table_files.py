@@ -8,8 +8,9 @@ pd = pytest.importorskip("pandas")
 from gatewise.app.models.cell_values import date_form, days, truth_words, word_numbers
 from gatewise.app.models.identifiers import identifier
 from gatewise.app.models.looking import look_at
-from gatewise.app.models.table_files import read_table, TextFormat
+from gatewise.app.models.table_files import read_table, ReadTable, TextFormat
 from gatewise.app.models.tables import as_inputs, training_table
+from gatewise.app.models.tasks import find_task
 
 GERMAN = "Größe;Ort;Datum;Preis\n" + "".join(
     f"{i % 7},5;{'München' if i % 2 else 'Köln'};{i % 28 + 1:02d}.03.2023;1.{200 + i},50\n" for i in range(30)
@@ -261,6 +262,23 @@ def test_a_look_says_what_would_be_read(tmp_path):
     }
     assert view.n_rows == 30
     assert any("'$' is taken off" in note for note in view.notes)
+
+
+@pytest.mark.parametrize("filled", [0, 19, 25])
+def test_a_look_says_of_a_target_what_a_fit_says(filled):
+    frame = pd.DataFrame({"x": [1.5, 2.0, 3.5] * 10, "y": np.arange(30.0) ** 2})
+    frame.loc[filled:, "y"] = np.nan
+
+    def told(ask):
+        try:
+            return ask().notes
+        except ValueError as error:
+            return str(error)
+
+    said = told(lambda: look_at(ReadTable(frame), "y"))
+    assert said == told(lambda: training_table(frame, "y", classes=find_task(frame, "y")[0] == "classification"))
+    assert ("a fit needs at least 20 rows" in said) == (filled < 20)
+    assert said == ("left out: 5 rows without a value of 'y'",) or filled < 20
 
 
 def test_a_strange_value_in_a_target_is_named():

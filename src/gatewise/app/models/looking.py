@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gatewise.app.models.table_files import ReadTable
-from gatewise.app.models.tables import check_columns, column_kind, column_roles, labels, responses
+from gatewise.app.models.tables import check_columns, column_kind, column_roles, learnable
 from gatewise.app.models.tasks import find_task
 
 EXAMPLES = 3
@@ -48,19 +48,16 @@ def look_at(
     roles = dict.fromkeys(dropped, "left out")
     if key is not None:
         roles[key] = "key"
-    guess = ""
+    told: list[str] = []
     if target is not None:
         if target in roles:
             raise ValueError(f"{target!r} is the target, and cannot be {roles[target]}, too")
         task, guess = find_task(frame, target)
-        if task == "regression":
-            responses(frame, target)
-        else:
-            labels(frame, target)
+        told = [*learnable(frame, target, classes=task == "classification")[2], *([guess] if guess else [])]
         roles[target] = "target"
     check_columns(frame, roles, "the columns named")
     columns, notes = column_roles(frame.drop(columns=list(roles)), keep)
-    notes += [guess] if guess else []
+    notes += told
     used = {column.name for column in columns}
     views = []
     for name in frame.columns:

@@ -66,18 +66,27 @@ def training_table(
         check_columns(frame, names, role)
     if target in {key, *drop}:
         raise ValueError(f"{target!r} is the target, and cannot be {'the key' if target == key else 'dropped'}, too")
+    y, known, missing = learnable(frame, target, classes)
+    columns, notes = column_roles(frame.drop(columns=[target, *drop, *([key] if key else [])]), keep)
+    notes += missing
+    if not columns:
+        raise ValueError(f"no column is left beside the target {target!r}")
+    rows = frame if known.all() else frame.loc[known]
+    return TrainingTable(as_inputs(rows, columns), y[known], columns, target, tuple(notes), key)
+
+
+def learnable(frame: Any, target: str, classes: bool) -> tuple[NDArray[Any], Booleans, list[str]]:
+    """The target's values (n,) as numbers, or as labels of classes, where one is, and a note on those missing.
+
+    A target that has too few values for a fit, or the same one in every row, is an error.
+    """
     y, known = labels(frame, target) if classes else numbers(frame, target)
     if known.sum() < LEAST_ROWS:
         raise ValueError(f"a fit needs at least {LEAST_ROWS} rows with a value of {target!r}, not {int(known.sum())}")
     if not classes and y[known].min() == y[known].max():
         raise ValueError(f"target {target!r} is {y[known][0]:g} in every row: there is nothing to learn")
-    columns, notes = column_roles(frame.drop(columns=[target, *drop, *([key] if key else [])]), keep)
-    if not known.all():
-        notes.append(f"left out: {int((~known).sum())} rows without a value of {target!r}")
-    if not columns:
-        raise ValueError(f"no column is left beside the target {target!r}")
-    rows = frame if known.all() else frame.loc[known]
-    return TrainingTable(as_inputs(rows, columns), y[known], columns, target, tuple(notes), key)
+    missing = int((~known).sum())
+    return y, known, [f"left out: {missing} rows without a value of {target!r}"] if missing else []
 
 
 def column_roles(inputs: Any, keep: Iterable[str] = ()) -> tuple[tuple[ColumnKind, ...], list[str]]:
