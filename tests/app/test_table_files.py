@@ -216,8 +216,13 @@ def test_yes_and_no_in_words():
     columns = training_table(pd.DataFrame({"y": np.arange(20.0), "sold": ["yes", "no"] * 10}), "y").columns
     assert columns[0].kind == "number"
     assert as_inputs(pd.DataFrame({"sold": ["yes", "yes"]}), columns)["sold"].tolist() == [1.0, 1.0]
-    with pytest.raises(ValueError, match="held yes or no"):
-        as_inputs(pd.DataFrame({"sold": ["yes", "often"]}), columns)
+    held = r"column 'sold' held yes or no when the model was fitted; now it holds "
+    for values, words in (
+        (["yes", "n/a", "often", "seldom"], r"'often' in row 3$"),
+        (["no", None, 3], r"3 in row 3$"),
+    ):
+        with pytest.raises(ValueError, match=held + words):
+            as_inputs(pd.DataFrame({"sold": values}), columns)
 
 
 @pytest.mark.parametrize(

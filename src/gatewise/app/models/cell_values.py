@@ -73,6 +73,13 @@ def truth_words(values: Any) -> Any | None:
     return values.map(known).astype(np.float64)
 
 
+def strange_truths(values: Any) -> list[int]:
+    """The positions of the values of a column that are neither missing nor yes or no in words."""
+    words = YES | NO | MISSING
+    good = {value: isinstance(value, str) and value.strip().lower() in words for value in values.dropna().unique()}
+    return [place for place, value in enumerate(values) if not pd.isna(value) and not good[value]]
+
+
 def date_form(values: Any, american: bool = False) -> tuple[str, str] | None:
     """The format of a column of dates, for `days`, and a remark if it had to be guessed; None if they are no dates.
 

@@ -8,7 +8,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from gatewise.app.models.cell_values import date_form, days, strange_numbers, truth_words, word_numbers
+from gatewise.app.models.cell_values import (
+    date_form,
+    days,
+    strange_numbers,
+    strange_truths,
+    truth_words,
+    word_numbers,
+)
 from gatewise.app.models.identifiers import identifier
 from gatewise.arrays import Booleans, Floats
 
@@ -272,7 +279,9 @@ def _as_number(values: Any, column: ColumnKind, decimal: str) -> Any:
 
 
 def _changed(values: Any, column: ColumnKind, decimal: str) -> str:
-    strange = strange_numbers(values, decimal) if values.dtype.kind == "O" and column.form != TRUTH else []
+    strange: list[int] = []
+    if values.dtype.kind == "O":
+        strange = strange_truths(values) if column.form == TRUTH else strange_numbers(values, decimal)
     now = f"it holds {values.iloc[strange[0]]!r} in row {strange[0] + 1}" if strange else "it holds something else"
     return f"column {column.name!r} held {column.form or 'numbers'} when the model was fitted; now {now}"
 
