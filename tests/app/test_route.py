@@ -8,7 +8,11 @@ import pandas as pd
 import pytest
 
 from gatewise import cli
+from gatewise.app.files import claim_json
+from gatewise.app.models.model_file import load_model, save_model
 from gatewise.app.models.router_file import load_router, matched
+from gatewise.app.route_commands import DECISIONS, FACTS
+from tests.app.small_models import saved_model
 from tests.scores.designs import small_table
 
 
@@ -51,6 +55,22 @@ def test_a_router_survives_its_file(fitted):
     np.testing.assert_array_equal(router.decide(X), again.decide(X))
     assert router.verdict_.headline == json.loads((fitted / "router.json").read_text())["verdict"]["headline"]
     assert str(router.region_table()) == str(again.region_table())
+
+
+def test_a_file_of_the_other_kind_is_told_to_be_one(fitted, tmp_path):
+    with pytest.raises(ValueError, match=r"router.skops: it holds a router; gatewise route decide and .* take it$"):
+        load_model(fitted / "router.skops")
+    path = save_model(saved_model(), tmp_path / "m.skops")
+    with pytest.raises(ValueError, match=r"m.skops: it holds a model; gatewise predict and gatewise report take it$"):
+        load_router(path)
+
+
+def test_what_a_router_wrote_is_known_again(fitted, monkeypatch):
+    out, facts = fitted / "again.csv", fitted / "again.json"
+    words = ("route", "decide", fitted / "router.skops", fitted / "table.parquet", "--out", out, "--json", facts)
+    assert gatewise(monkeypatch, *words) == gatewise(monkeypatch, *words) == 0
+    for path, keys in ((fitted / "router.json", FACTS), (facts, DECISIONS)):
+        assert claim_json(path, keys) is not None
 
 
 def test_decisions_are_those_of_the_router(fitted, monkeypatch, capsys):

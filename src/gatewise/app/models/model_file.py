@@ -20,7 +20,7 @@ from gatewise.app.models.audit import check_contents, check_sizes, named_types, 
 from gatewise.app.models.gate_names import register_added_gates
 from gatewise.app.models.tables import ColumnKind
 from gatewise.app.models.trusted_types import BOOSTERS, trusted_types
-from gatewise.estimators import MoEClassifier, MoERegressor
+from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 
 FORMAT = 2  # of the stamp and of the types in the archive; 1 was that of gatewise 0.1.0, under other module names
 ENDINGS = (".skops",)
@@ -99,6 +99,8 @@ def read_archive(path: Path, checked: Callable[[Any, Mapping[str, Any]], Saved],
         return checked(model, stamp)
     except _RefusedError:
         raise
+    except OtherKindError as error:
+        raise _RefusedError(f"{path}: {error}") from error
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path}: not a model file of Gatewise, or damaged ({_words(error)})") from error
 
@@ -118,6 +120,10 @@ def _refuse_untrusted(path: Path, schema: Any, boosters: bool) -> None:
         )
     if unknown:
         raise _RefusedError(f"{path}: refused, as it holds what no model of Gatewise does: {unknown[0]}")
+
+
+class OtherKindError(ValueError):
+    """A file of Gatewise that holds something else than was asked for; the message says what, and what takes it."""
 
 
 class _RefusedError(ValueError):
@@ -146,6 +152,8 @@ def _check_versions(path: Path, stamp: Mapping[str, Any]) -> None:
 
 
 def _checked(model: Any, stamp: Mapping[str, Any]) -> SavedModel:
+    if isinstance(model, ScoreRouter):
+        raise OtherKindError("it holds a router; gatewise route decide and gatewise route report take it")
     if not isinstance(model, MoERegressor | MoEClassifier):
         raise TypeError(f"it holds a {type(model).__name__}")
     if model.n_jobs is not None and not -1 <= int(model.n_jobs) <= MOST_JOBS:

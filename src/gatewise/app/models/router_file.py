@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gatewise.app.files import Output
-from gatewise.app.models.model_file import read_archive, write_archive
+from gatewise.app.models.model_file import OtherKindError, read_archive, write_archive
 from gatewise.arrays import Floats
-from gatewise.estimators import ScoreRouter
+from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 from gatewise.scores.queries import Choice
 
 
@@ -100,6 +100,8 @@ def load_router(path: Path) -> SavedRouter:
 
 
 def _checked_router(model: Any, stamp: Mapping[str, Any]) -> SavedRouter:
+    if isinstance(model, MoERegressor | MoEClassifier):
+        raise OtherKindError("it holds a model; gatewise predict and gatewise report take it")
     if not isinstance(model, ScoreRouter):
         raise TypeError(f"it holds a {type(model).__name__}, which `gatewise route` does not use")
     columns = tuple(str(name) for name in stamp["columns"])
