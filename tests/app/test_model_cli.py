@@ -277,7 +277,17 @@ def test_a_foreign_file_is_refused_before_the_work(run, data, tmp_path, args, na
         (["fit", "empty.csv", "--target", "y"], "cannot be read as CSV"),
         (["fit", "data.csv", "--target", "y", "--drop", "w"], "drop: there is no column 'w'"),
         (["fit", "data.csv", "--target", "y", "--test", "0.01"], "too few"),
-        (["fit", "data.csv", "--target", "y", "--pool", "none.toml"], "cannot be read as TOML"),
+        (["fit", "data.csv", "--target", "y", "--pool", "none.toml"], "none.toml: no such file"),
+        (["fit", "data.csv", "--target", "y", "--pool", "."], ".: is a folder"),
+        *(
+            ([*command, "--jobs", "0"], "--jobs must be a whole number of 1 or more, or -1, not 0")
+            for command in (
+                ["fit", "data.csv", "--target", "y"],
+                ["verify"],
+                ["route", "fit", "data.csv", "--scores", "x*"],
+                ["reproduce", "rates"],
+            )
+        ),
         (["fit", "data.csv", "--target", "y", "--pool", "data.csv"], "cannot be read as TOML"),
         (["predict", "none.skops", "data.csv", "--out", "p.csv"], "none.skops: no such file"),
         (["predict", "data.csv", "data.csv", "--out", "p.csv"], "not a model file of Gatewise"),

@@ -14,7 +14,18 @@ messages = Console(stderr=True, highlight=False)  # what is no result: notes and
 
 Reps = Annotated[int, typer.Option(min=2, help="Samples drawn at every size.")]
 Seed = Annotated[int, typer.Option(min=0, help="Fixes every sample.")]
-Jobs = Annotated[int, typer.Option(help="Processes, -1 for one per core; the results do not depend on it.")]
+
+
+def _checked_jobs(jobs: int) -> int:
+    if jobs < 1 and jobs != -1:
+        raise ValueError(f"--jobs must be a whole number of 1 or more, or -1, not {jobs}")
+    return jobs
+
+
+Jobs = Annotated[
+    int,
+    typer.Option(help="Processes, -1 for one per core; the results do not depend on it.", callback=_checked_jobs),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that Gatewise did not write.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON, too.")]
 

@@ -36,6 +36,8 @@ def read_pool(path: Path, X: Any, allowed: AllowedModels = REGRESSORS) -> PoolCh
     ``parameters``, or a ``column`` of the data that already is a forecast of a number. ``gates`` is a list of names
     of gates.
     """
+    if not Path(path).is_file():
+        raise ValueError(f"{path}: {'is a folder' if Path(path).is_dir() else 'no such file'}")
     try:
         content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
