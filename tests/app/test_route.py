@@ -10,7 +10,7 @@ import pytest
 from gatewise import cli
 from gatewise.app.files import claim_json
 from gatewise.app.models.model_file import load_model, save_model
-from gatewise.app.models.router_file import load_router, matched
+from gatewise.app.models.router_file import decide_frame, load_router, matched
 from gatewise.app.route_commands import DECISIONS, FACTS
 from tests.app.small_models import saved_model
 from tests.scores.designs import small_table
@@ -73,6 +73,16 @@ def test_what_a_router_wrote_is_known_again(fitted, monkeypatch):
         assert claim_json(path, keys) is not None
 
 
+def test_a_weight_that_is_next_to_nothing_is_written_as_none(fitted, monkeypatch):
+    saved, frame = load_router(fitted / "router.skops"), pd.read_parquet(fitted / "table.parquet")
+    gate = np.tile([1.0 - 1e-3, 1e-3, 7e-311], (len(frame), 1))
+    monkeypatch.setattr(type(saved.router), "gate_weights", lambda *_: gate)
+    found = decide_frame(saved, frame, weights=True)
+    names = [f"weight {name}" for name in saved.router.models_]
+    np.testing.assert_array_equal(found[names].to_numpy(), np.where(gate < 1e-12, 0.0, gate))
+    assert (found["weight"] == 0.999).all()
+
+
 def test_decisions_are_those_of_the_router(fitted, monkeypatch, capsys):
     out = fitted / "decisions.csv"
     words = ("route", "decide", fitted / "router.skops", fitted / "table.parquet", "--out", out)
@@ -124,4 +134,4 @@ def test_a_model_of_the_other_kind_is_refused(fitted, monkeypatch, capsys):
         monkeypatch, "predict", fitted / "router.skops", fitted / "table.parquet", "--out", fitted / "p.csv"
     )
     assert code == 2
-    assert "ScoreRouter" in capsys.readouterr().err
+    assert "it holds a router; gatewise route decide" in capsys.readouterr().err

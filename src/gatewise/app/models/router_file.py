@@ -15,6 +15,8 @@ from gatewise.arrays import Floats
 from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
 from gatewise.scores.queries import Choice
 
+NO_WEIGHT = 1e-12  # in a table of decisions a smaller weight is written as 0
+
 
 @dataclass(frozen=True, eq=False)
 class ScoredQueries:
@@ -113,7 +115,10 @@ def _checked_router(model: Any, stamp: Mapping[str, Any]) -> SavedRouter:
 def decide_frame(
     saved: SavedRouter, frame: Any, price: float = 0.0, budget: float | None = None, weights: bool = False
 ) -> Any:
-    """One row a query: the model to call, the runner-up and the lead; with ``weights`` every model's weight."""
+    """One row a query: the model to call, the runner-up and the lead; with ``weights`` every model's weight.
+
+    Weights below NO_WEIGHT are 0.
+    """
     if len(frame) == 0:
         raise ValueError("there are no queries to decide on")
     missing = [name for name in saved.columns if name not in frame.columns]
@@ -126,4 +131,5 @@ def decide_frame(
     if weights:
         gate = router.gate_weights(queries, paid)
         answer.update((f"weight {name}", gate[:, m]) for m, name in enumerate(router.models_))
-    return pd.DataFrame(answer)
+    weighed = [name for name in answer if name in {"weight", "runner_up_weight"} or name.startswith("weight ")]
+    return pd.DataFrame(answer | {name: np.where(answer[name] < NO_WEIGHT, 0.0, answer[name]) for name in weighed})
