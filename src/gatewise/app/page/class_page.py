@@ -73,8 +73,9 @@ def _pays(findings: ClassFindings) -> Html:
     verdict = findings.verdict
     saved = saved_words(verdict.gain, "log loss on held-out rows of the fit", verdict.baseline)
     test = (
-        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5 % on rows "
-        f"that nothing behind them has seen ({p_words(verdict.p_value)}). Nearest to: {verdict.candidate}."
+        "Gating is said to pay only if gates help beyond all answers with fixed weights, by a test at 5"
+        f"{NBSP}% on rows that nothing behind them has seen ({p_words(verdict.p_value)}). "
+        f"Nearest to: {verdict.candidate}."
     )
     best = min(one.scores.log_loss for one in findings.scores)
     rows = [

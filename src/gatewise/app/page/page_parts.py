@@ -34,7 +34,7 @@ WORDS = {
 }
 ANSWERS = {
     "gating pays": "Yes: gating pays.",
-    "a gate is used": "Not shown: a gate is used, but not that it adds to fixed weights.",
+    "a gate is used": "Not shown. A gate is used, but what it adds to fixed weights may be luck.",
     "no gate": "No: no gate.",
 }
 LONG = 24  # letters: a longer name may be broken

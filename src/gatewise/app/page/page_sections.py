@@ -76,8 +76,8 @@ def _verdict_words(findings: Findings) -> Html:
     test = join(
         " Gating is said to pay only if ",
         term("gate", "gates"),
-        " help beyond all answers with fixed weights, by a test at 5 % on rows that nothing behind them has seen "
-        f"({p_words(verdict.p_value)}), and if the held-out error falls. The ",
+        f" help beyond all answers with fixed weights, by a test at 5{NBSP}% on rows that nothing behind them has "
+        f"seen ({p_words(verdict.p_value)}), and if the held-out error falls. The ",
         term("share", "shares"),
         f" of a prediction: {kinds}.",
     )
