@@ -36,6 +36,7 @@ def problem(loss, n=1600, M=4, p=3, linear=True):  # so many rows that the preco
         RowSample(np.full(M, 1.0 / M), weight * (folds != fold), 0.5, np.flatnonzero(folds == fold), 0.1, 2.0)
         for fold in range(2)
     ]
+    samples.append(RowSample(np.full(M, 1.0 / M), weight, 0.5, np.arange(0, n, 7), 0.1, 2.0, follows=True))
     return [request, PathRequest(x[:, :1], [1.0])], F, chosen, samples
 
 

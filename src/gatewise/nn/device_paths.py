@@ -18,6 +18,7 @@ from torch import Tensor
 
 from gatewise.arrays import Floats
 from gatewise.kernels.path import truncated_newton as newton
+from gatewise.kernels.path.gate_path import reordered
 from gatewise.kernels.path.preconditioner import LEAST_ROWS, ROWS_PER_COLUMN
 from gatewise.kernels.simd.tile import TILE
 from gatewise.losses import Gaussian, LogLoss, Loss, ResidualLoss, ScoreLoss
@@ -166,6 +167,7 @@ def device_paths(
     found: list[list[FittedPath]] = [[] for _ in samples]
     for request in requests:
         axes = principal_axes(request.features)
+        solved: list[Floats] = []  # the parameters of every sample
         for number, sample in enumerate(samples):
             kept = weighted_tiles(sample.sample_weight)
             frame = fit_frame(request, F, loss, sample, kept)
@@ -180,11 +182,15 @@ def device_paths(
                 offset=double(frame.offset(sample.reference)),
                 table=len(kept),
             )
-            path = _fitted(request, rows, _row_loss(frame.loss(loss, some), double))
             shape = rows.F.shape[1], rows.features.shape[1]
             cut = shape[0] * shape[1]
+            known = np.zeros((len(request.spreads), cut + rows.linear.shape[1]))
+            if sample.follows and solved:
+                known = reordered(np.mean(solved, axis=0), frame.experts, frame.columns)
+            path = _fitted(request, rows, _row_loss(frame.loss(loss, some), double), known)
             turned = path[:, :cut].reshape(len(path), *shape)[:, np.argsort(frame.experts)]
             b = np.ascontiguousarray(path[:, cut:][:, np.argsort(frame.columns)])
+            solved.append(np.concatenate([turned.reshape(len(path), cut), b], axis=1))
             asked = sample.asked
             wanted = rows._replace(
                 features=double(RotatedColumns(request.features, axes, asked).part(0, len(asked))),
@@ -197,16 +203,17 @@ def device_paths(
     return found
 
 
-def _fitted(request: PathRequest, rows: GateRows, loss: RowLoss) -> Floats:
-    """The parameters (L, size) of one request for one sample."""
+def _fitted(request: PathRequest, rows: GateRows, loss: RowLoss, known: Floats) -> Floats:
+    """The parameters (L, size) of one request for one sample, near those that are ``known`` (L, size)."""
     total = float(rows.weight.sum())
     edge = 0.5 * request.accuracy**2 * total, FIRST_RADIUS * sqrt(total)
     both = np.broadcast_arrays(request.spreads, request.linear_spread)
-    x = np.zeros(rows.F.shape[1] * rows.features.shape[1] + rows.linear.shape[1])
-    path = np.zeros((len(request.spreads), x.size))
+    path, last = np.zeros_like(known), np.zeros_like(known[0])
+    x = last
     for i in np.argsort(request.spreads, kind="stable"):
         objective = Objective(rows, loss, float(both[0][i]) ** -2.0, float(both[1][i]) ** -2.0)
-        path[i] = x = minimise(objective, x, *edge)
+        path[i] = x = minimise(objective, _coarse(x + (known[i] - last)), *edge)
+        last = known[i]
     return path
 
 
@@ -302,8 +309,13 @@ def _line_search(
 
 
 def _tried(x: Floats, fraction: float, step: NewtonStep) -> Floats:
-    """The parameter after a part of the step, rounded as compiled code rounds it."""
-    digits, exponents = np.frexp(x + fraction * step.change)
+    """The parameter after a part of the step."""
+    return _coarse(x + fraction * step.change)
+
+
+def _coarse(x: Floats) -> Floats:
+    """Parameters to their first binary digits, as compiled code rounds them."""
+    digits, exponents = np.frexp(x)
     return np.asarray(np.ldexp(np.rint(digits * 2.0**newton.BITS), exponents - newton.BITS))
 
 

@@ -11,7 +11,7 @@ from scipy.special import softmax
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
 from gatewise.aggregation.weights import information, time_average
 from gatewise.arrays import BLOCK_NUMBERS, Floats, Indices, TINY
-from gatewise.backends import SMALL, thread_pools
+from gatewise.backends import thread_pools
 from gatewise.experts.pool import HeldOut
 from gatewise.losses import Loss
 from gatewise.progress import RUNNING
@@ -167,8 +167,7 @@ def learn(
     used_loss = loss if np.array_equal(used, np.arange(len(seen.F))) else loss.part(used)
     some = np.arange(0, n, -(-n // MOST_COMPARED))
     both = [*splits, (np.arange(n), some)]
-    small = seen.F.size < SMALL  # larger tables may be fitted on a device, where no sample follows others
-    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose, small)
+    *lists, (final, compared) = fit_lists(candidates, seen, loss, weight, both, seed, purpose, True)
     now = RUNNING.get()
     if now is not None:
         now.stage("weights of the list")

@@ -87,7 +87,7 @@ class RowSample(NamedTuple):
     ``reference`` (M,) and ``scale``, the scale of the loss, are the sample's own. ``asked`` are the rows whose
     mixtures are wanted. From a linear part ``center``, one number or one for each column, is subtracted first, and
     its columns are multiplied by ``unit``. A sample that ``follows`` those before it, as all rows follow their folds,
-    starts near the mean of the paths that were fitted to them; not so on a device.
+    starts near the mean of the paths that were fitted to them.
     """
 
     reference: Floats
