@@ -1,6 +1,6 @@
 """Settings chosen on one half of the data and judged on the other, both ways round."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -9,9 +9,11 @@ import numpy as np
 from benchmarks.real.competitors import OURS, STACK
 from benchmarks.real.run import SplitResult
 from benchmarks.real.summary import Errors, fact_means, mean_errors, Standing, standings
+from gatewise.arrays import Floats
 
 Results = Sequence[SplitResult]
 ByPool = Mapping[str, Results]
+Choose = Callable[[ByPool, Sequence[str], Sequence[str]], str]  # of results, names of data sets and a grid
 
 
 @dataclass(frozen=True)
@@ -43,27 +45,45 @@ def entry_name(settings: str) -> str:
     return f"{OURS}: {settings}"
 
 
-def losses(results: ByPool, names: Sequence[str], grid: Sequence[str]) -> dict[str, float]:
-    """For every entry of the grid the mean over pools and data sets of log(MSE over the simplex stack's MSE)."""
-    found: dict[str, list[float]] = {entry: [] for entry in grid}
+def _log_ratios(results: ByPool, names: Sequence[str], grid: Sequence[str]) -> Floats:
+    """log(MSE over the simplex stack's MSE), the mean over the pools, (data sets, entries of the grid)."""
+    found = []
     for runs in results.values():
         errors = mean_errors([one for one in runs if one.data in set(names)])
-        stack = errors.mse[:, errors.competitors.index(STACK)]
-        for entry in grid:
-            mse = errors.mse[:, errors.competitors.index(entry_name(entry))]
-            found[entry].append(float(np.log(mse / stack).mean()))
-    return {entry: float(np.mean(values)) for entry, values in found.items()}
+        columns = [errors.competitors.index(entry_name(entry)) for entry in grid]
+        rows = [errors.data.index(name) for name in names]
+        logs = np.log(errors.mse)[rows]
+        found.append(logs[:, columns] - logs[:, [errors.competitors.index(STACK)]])
+    return np.asarray(np.mean(found, axis=0))
+
+
+def losses(results: ByPool, names: Sequence[str], grid: Sequence[str]) -> dict[str, float]:
+    """For every entry of the grid the mean over pools and data sets of log(MSE over the simplex stack's MSE)."""
+    return dict(zip(grid, _log_ratios(results, names, grid).mean(axis=0).tolist(), strict=True))
+
+
+def least_mean(results: ByPool, names: Sequence[str], grid: Sequence[str]) -> str:
+    """The entry with the least loss on the data sets of these names; the first of the grid among equals."""
+    return grid[int(_log_ratios(results, names, grid).mean(axis=0).argmin())]
 
 
 def best_settings(results: ByPool, names: Sequence[str], grid: Sequence[str]) -> str:
-    """The entry with the least loss on the data sets of these names; the first of the grid among equals."""
-    values = losses(results, names, grid)
-    return min(grid, key=lambda entry: values[entry])
+    """The last entry of the grid whose loss is within one standard error of the least.
+
+    The error is that of the difference to the entry with the least loss, over the data sets of these names. Which of
+    several nearly equal entries has the least loss is chance; the grid ends with those nearest to the theory.
+    """
+    ratios = _log_ratios(results, names, grid)
+    above = ratios - ratios[:, [int(ratios.mean(axis=0).argmin())]]
+    errors = above.std(axis=0, ddof=1) / np.sqrt(len(names))
+    return grid[int(np.flatnonzero(above.mean(axis=0) <= errors)[-1])]
 
 
-def crossed(results: ByPool, halves: Sequence[Sequence[str]], grid: Sequence[str]) -> list[Crossed]:
+def crossed(
+    results: ByPool, halves: Sequence[Sequence[str]], grid: Sequence[str], choose: Choose = best_settings
+) -> list[Crossed]:
     """For every pool: each half with the settings chosen on the other half, by all pools, and both together."""
-    chosen = [best_settings(results, other, grid) for other in reversed(halves)]
+    chosen = [choose(results, other, grid) for other in reversed(halves)]
     found = []
     for pool, runs in results.items():
         parts = [_as_ours(runs, names, entry) for names, entry in zip(halves, chosen, strict=True)]

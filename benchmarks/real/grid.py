@@ -1,4 +1,7 @@
-"""The settings of the router that may be chosen from; `benchmarks.real.choose` chooses."""
+"""The settings of the router that may be chosen from; `benchmarks.real.choose` chooses.
+
+Of entries that are equal within the error the last is chosen, so they end with the powers nearest to AFTER's own, 1.
+"""
 
 from collections.abc import Mapping
 

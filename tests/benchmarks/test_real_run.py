@@ -18,7 +18,7 @@ pytest.importorskip("typer")
 from benchmarks import local_designs, locality
 from benchmarks.real import choose, collect, DATA_SETS, weighing
 from benchmarks.real.__main__ import main
-from benchmarks.real.choice import best_settings, crossed, entry_name, losses
+from benchmarks.real.choice import best_settings, crossed, entry_name, least_mean, losses
 from benchmarks.real.competitors import Competitor, find_competitors, RIVALS
 from benchmarks.real.datasets import DataSet
 from benchmarks.real.forecasts import _kept, load_forecasts, make_forecasts, stored_forecasts
@@ -168,7 +168,7 @@ def test_settings_are_chosen_without_the_rows_they_are_judged_on():
     assert json.loads(json.dumps(both.record()))["mse"]["c"] == [1.0, 2.0]
 
 
-def test_pools_choose_together_and_the_first_wins_a_draw():
+def test_pools_choose_together_and_the_last_wins_a_draw():
     results = {
         "default": grid_results(dict.fromkeys("abcd", 0.8)),
         "strong": grid_results(dict.fromkeys("abcd", 1.2)),
@@ -176,12 +176,26 @@ def test_pools_choose_together_and_the_first_wins_a_draw():
     assert best_settings({"default": results["default"]}, NAMES[0], GRID) == "fine"
     assert best_settings(results, NAMES[0], GRID) == "plain"
     assert losses(results, NAMES[0], GRID)["fine"] == pytest.approx(np.log(0.8 * 1.2) / 2)
-    assert best_settings({"default": grid_results(dict.fromkeys("abcd", 0.9))}, NAMES[0], GRID) == "plain"
+    equal = {"default": grid_results(dict.fromkeys("abcd", 0.9))}
+    assert best_settings(equal, NAMES[0], GRID) == "fine"
+    assert least_mean(equal, NAMES[0], GRID) == "plain"
     assert [(one.pool, one.rows) for one in crossed(results, NAMES, GRID)][3:] == [
         ("strong", "first half"),
         ("strong", "second half"),
         ("strong", "both halves"),
     ]
+
+
+@pytest.mark.parametrize(("fine", "chosen"), [((0.9, 0.93, 0.92, 0.95), "plain"), ((0.9, 0.8, 0.92, 1.02), "fine")])
+def test_settings_within_a_standard_error_of_the_least_loss_are_equal(fine, chosen):
+    results = {"default": grid_results(dict(zip("abcd", fine, strict=True)))}
+    above = np.log(np.array(fine) / 0.9)
+    assert (above.mean() <= above.std(ddof=1) / 2.0) == (chosen == "fine")
+    assert above.mean() > 0.0
+    assert best_settings(results, "abcd", GRID) == chosen
+    assert least_mean(results, "abcd", GRID) == "plain"
+    first = crossed(results, NAMES, GRID, least_mean)[0]
+    assert first.settings == least_mean(results, NAMES[1], GRID)
 
 
 def test_the_tables_of_a_choice_say_what_the_router_said_of_itself():
@@ -316,9 +330,10 @@ def test_choose_writes_its_tables(benchmark_command, tmp_path, monkeypatch):
     code, out, _ = benchmark_command(choose.main, *pools, "--splits", "1", "--json", "real.json")
     assert code == 0
     assert asked == [(len(DATA_SETS), 1, pool, [entry_name(one) for one in GRID]) for pool in ("default", "strong")]
-    assert "chosen on both halves: plain" in out
-    tables = json.loads((tmp_path / "real.json").read_text())["tables"]
-    assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"] * 2
+    assert "chosen on both halves: fine" in out  # its loss is larger, by less than the standard error
+    written = json.loads((tmp_path / "real.json").read_text())
+    for tables in (written["tables"], written["least_mean"]):
+        assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"] * 2
 
 
 def test_settings_that_share_the_fits_of_their_list_predict_the_same():
