@@ -94,6 +94,24 @@ def crossed(
     return found
 
 
+def judged(results: ByPool, grid: Sequence[str], entry: str) -> list[dict[str, Any]]:
+    """For every pool the table of an entry that was chosen elsewhere, with loss and worst case of all the grid."""
+    found = []
+    for pool, runs in results.items():
+        names = tuple(dict.fromkeys(one.data for one in runs))
+        part = _as_ours(runs, names, entry)
+        errors = mean_errors(part)
+        table = Crossed(pool, "unseen", entry, errors, standings(errors), fact_means(part))
+        ratios = np.exp(_log_ratios({pool: runs}, names, grid))
+        means = np.exp(np.log(ratios).mean(axis=0))
+        rows = [
+            {"settings": name, "over_stack": float(mean), "worst": float(worst)}
+            for name, mean, worst in zip(grid, means, ratios.max(axis=0), strict=True)
+        ]
+        found.append({**table.record(), "data_sets": len(names), "grid": rows})
+    return found
+
+
 def _as_ours(runs: Results, names: Sequence[str], entry: str) -> list[SplitResult]:
     """The results on some data sets of the rivals and of one entry, which is called by the router's name."""
     mine = entry_name(entry)

@@ -47,6 +47,17 @@ def standings_table(standings: Sequence[Standing], title: str = "Over all data s
     return table
 
 
+def outside_table(table: Mapping[str, Any]) -> Group:
+    """One pool on data that no choice has seen: who is where, and every entry of the grid."""
+    ranks = [Standing(**one) for one in table["standings"]]
+    unseen = f"{table['data_sets']} data sets that no choice has seen"
+    head = f"{table['pool']} pool, {unseen}, settings {table['settings']!r}"
+    grid = Table("settings", "MSE over the simplex stack's", "worst")
+    for row in table["grid"]:
+        grid.add_row(row["settings"], f"{row['over_stack']:.4f}", f"{row['worst']:.3f}")
+    return Group(standings_table(ranks, head), grid)
+
+
 def choice_table(losses: Sequence[Mapping[str, float]]) -> Table:
     """Every entry of the grid with its loss on the first half, on the second and on both."""
     table = Table(title="Geometric mean of MSE over the simplex stack's")

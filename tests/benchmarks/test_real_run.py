@@ -33,6 +33,7 @@ from benchmarks.real.report import (
 )
 from benchmarks.real.run import result_key, run, SplitResult, stored_results, tasks_of
 from benchmarks.real.same_lists import lists_once
+from benchmarks.real.suites import SUITES
 from benchmarks.real.summary import Errors, fact_means, mean_errors, standings, tied_ranks
 from benchmarks.real.weighted import simplex
 from gatewise.paper.store import Store
@@ -329,9 +330,17 @@ def test_choose_writes_its_tables(benchmark_command, tmp_path, monkeypatch):
     pools = ("--pool", "default", "--pool", "strong")
     code, out, _ = benchmark_command(choose.main, *pools, "--splits", "1", "--json", "real.json")
     assert code == 0
-    assert asked == [(len(DATA_SETS), 1, pool, [entry_name(one) for one in GRID]) for pool in ("default", "strong")]
+    routers = [entry_name(one) for one in GRID]
+    assert asked == [
+        (len(suite), 1, pool, routers) for suite in (DATA_SETS, SUITES["outside"]) for pool in ("default", "strong")
+    ]
     assert "chosen on both halves: fine" in out  # its loss is larger, by less than the standard error
     written = json.loads((tmp_path / "real.json").read_text())
+    assert [(one["pool"], one["settings"], one["data_sets"]) for one in written["outside"]] == [
+        ("default", "fine", 4),
+        ("strong", "fine", 4),
+    ]
+    assert [row["worst"] for row in written["outside"][0]["grid"]] == pytest.approx([0.9, 2.0])
     for tables in (written["tables"], written["least_mean"]):
         assert [table["rows"] for table in tables] == ["first half", "second half", "both halves"] * 2
 
