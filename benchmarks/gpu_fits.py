@@ -5,8 +5,9 @@ are: the root mean square difference of the mixtures at rows that the fit did no
 deviation of y, the largest difference of a gate's weights, and how much lower the mean squared error of the GPU's
 mixtures is, as quantiles over the fits. ``reversed``: the same differences between compiled code and compiled code
 with the experts in reverse order, which only rounding can tell apart.
-``fits``: `MoERegressor` on ready forecasts (`large_fits`): seconds, and the distance to the truth at fresh rows
-beside that of the convex stack. ``python -m benchmarks.gpu_fits --case gates`` needs a GPU.
+``fits``: `MoERegressor` on ready forecasts (`large_fits`), in float64 and in float32: seconds, the distance to the
+truth at fresh rows beside that of the convex stack, and how far the GPU's predictions and gate weights there are from
+those of compiled code. ``python -m benchmarks.gpu_fits --case gates`` needs a GPU.
 """
 
 import argparse
@@ -35,7 +36,11 @@ from gatewise.solvers.softmax_path import FittedPath, sample_paths
 
 GATES = ((1000, 5), (4000, 10))  # the first one compiles
 LINEAR = ((100_000, 32, True), (1_000_000, 32, False))  # linear gates of all rows; whether compiled code is run, too
-FITS = (Size(20_000, 10, 32), Size(1_000_000, 10, 32))
+FITS = (
+    (Size(20_000, 10, 32), "float64"),
+    (Size(20_000, 10, 32), "float32"),
+    (Size(1_000_000, 10, 32), "float64"),
+)
 
 
 def sources() -> str:
@@ -50,6 +55,7 @@ def gates(n: int, M: int) -> dict[str, Any]:
     """One list of gates by both, and the differences."""
     X, F, y = gate_rows(n, M, d=10)
     work = make_work(X, F, y)
+    work.samples[-1] = work.samples[-1]._replace(follows=True)  # all rows follow their folds, as in the router
     found: dict[str, list[list[FittedPath]]] = {}
     row: dict[str, Any] = {"n": n, "M": M, "fits": len(work.samples) * sum(len(r.spreads) for r in work.requests)}
     start = time.perf_counter()
@@ -116,25 +122,43 @@ def differences(a: list[list[FittedPath]], b: list[list[FittedPath]], work: Any,
     return quantiles | {name: float(value) for name, value in shares.items()}
 
 
-def fit(size: Size, device: str | None) -> dict[str, Any]:
-    """One fit of the full list: seconds and accuracy."""
+def fits(size: Size, dtype: str) -> list[dict[str, Any]]:
+    """The full list on the GPU, then in compiled code."""
+    rows: list[dict[str, Any]] = []
+    found: list[tuple[Floats, Floats]] = []
+    for device in ("cuda", None):
+        row, *answers = fit(size, device, dtype)
+        print(row, flush=True)
+        rows.append(row)
+        found.append((answers[0], answers[1]))
+    (mean, weights), (other, others) = found
+    rows[0]["rms_in_sd_y"] = float(np.sqrt(np.mean((mean - other) ** 2))) / rows[0]["sd_y"]
+    rows[0]["weights"] = float(np.abs(weights - others).max())
+    return rows
+
+
+def fit(size: Size, device: str | None, dtype: str = "float64") -> tuple[dict[str, Any], Floats, Floats]:
+    """One fit of the full list: seconds and accuracy, then predictions and gate weights at the fresh rows."""
     rng = np.random.default_rng(0)
     X, y, _ = make_rows(size, rng)
     fresh, _, truth = make_rows(size._replace(n=FRESH), rng)
+    X, fresh = X.astype(dtype), fresh.astype(dtype)
     experts = [(f"e{m}", ColumnExpert(size.d + m)) for m in range(size.M)]
     model = gw.MoERegressor(experts, cv="prefit", random_state=0, device=device)
     start = time.perf_counter()
     model.fit(X, y)
     seconds = time.perf_counter() - start
     prediction, stack = model.predict(fresh), fresh[:, size.d :] @ model.stack_weights_
-    print(size, device, seconds, flush=True)
-    return {
+    row = {
         **size._asdict(),
         "device": device or "compiled",
+        "dtype": dtype,
         "seconds": seconds,
         "distance": float(np.sqrt(np.mean((prediction - truth) ** 2))),
         "distance_of_stack": float(np.sqrt(np.mean((stack - truth) ** 2))),
+        "sd_y": float(y.std()),
     }
+    return row, prediction, model.gate_weights(fresh)
 
 
 def main() -> None:
@@ -160,9 +184,9 @@ def main() -> None:
     else:
         fit(Size(500, 10, 4), None), fit(Size(500, 10, 4), "cuda")
         facts["fits"] = []
-        for size in FITS:
-            for device in ("cuda", None) if size.n <= given.most else ():
-                facts["fits"].append(fit(size, device))
+        for size, dtype in FITS:
+            if size.n <= given.most:
+                facts["fits"] += fits(size, dtype)
                 timing.save("gpu_fits", facts)
 
 
