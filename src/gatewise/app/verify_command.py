@@ -30,9 +30,9 @@ def verify(
     checks = select_checks(only)
     backend = in_turn if len(checks) == 1 else processes(jobs)
     start, found = perf_counter(), {}
-    for place, row in show_progress(run_checks(checks, seed, quick, backend), 0, len(checks), "verify", "claims"):
-        found[place] = row
-    rows = [found[place] for place in range(len(checks))]
+    for number, row in show_progress(run_checks(checks, seed, quick, backend), 0, len(checks), "verify", "claims"):
+        found[number] = row
+    rows = [found[number] for number in range(len(checks))]
     console.print(verify_table(rows, perf_counter() - start))
     write_json(place, [asdict(row) for row in rows])
     if not all(row.passed for row in rows):

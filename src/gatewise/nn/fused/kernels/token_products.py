@@ -51,8 +51,7 @@ def token_down_kernel(
 ):  # fmt: skip
     """y = sum_k down_e hidden[k] with e = labels[k], ROWS at a time: hidden (K, h), down (M, d, h) -> y (d,).
 
-    For one token and its K experts. The first HELD blocks of ROWS x WIDTH weights of every expert are read before the
-    kernel that computes ``hidden`` has ended, with EARLY.
+    The first HELD blocks (ROWS, WIDTH) of every expert are in registers before the kernel ahead has ended.
     """
     line, column = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDTH)
     block = down + line.to(tl.int64)[:, None] * h + column[None, :]
