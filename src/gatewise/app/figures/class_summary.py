@@ -13,8 +13,8 @@ def class_score_table(trial: Trial, target: str) -> Table:
         title=Text(plain(f"Probabilities of {target} on {trial.n_test} rows held back")),
         caption=f"fitted to the other {trial.n_train}; saved: nats a row that Gatewise saves, 95 % interval",
     )
-    table.add_column("method")
-    for name in ("log loss", "Brier", "accuracy", "AUC", "calibration error"):
+    table.add_column("method", overflow="fold")
+    for name in ("log loss", "Brier", "accuracy", "AUC", "calib. error"):
         table.add_column(name, justify="right")
     table.add_column("saved", justify="right", no_wrap=True)
     best = min(one.scores.log_loss for one in trial.scores)
@@ -28,6 +28,6 @@ def class_score_table(trial: Trial, target: str) -> Table:
             f"{s.auc:.3f}",
             f"{s.calibration_error:.3f}",
         ]
-        cells.append("" if g is None else f"{g.value:+.3f} ({g.low:+.3f} to {g.high:+.3f})")
+        cells.append("" if g is None else f"{g.value:+.3f}\n{g.low:+.3f} to {g.high:+.3f}")
         table.add_row(Text(plain(one.method + chosen)), *cells, style="bold" if s.log_loss == best else None)
     return table

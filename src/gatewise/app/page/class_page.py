@@ -86,7 +86,7 @@ def _pays(findings: ClassFindings) -> Html:
             f"{one.scores.accuracy:.1%}",
             f"{one.scores.auc:.3f}" if np.isfinite(one.scores.auc) else DASH,
             f"{one.scores.calibration_error:.3f}",
-            "" if one.gain is None else interval(one.gain),
+            "" if one.gain is None else interval(one.gain, "{:.4f}".format),
         ]
         for one in findings.scores
     ]

@@ -1,7 +1,7 @@
 """Tables, figures and numbers as the page shows them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,12 +134,12 @@ def saved_words(gain: Interval, what: str, baseline: str | Html) -> Html:
     return join(f"Gatewise's {what} is {side(gain.value)} than that of ", baseline, f"{ends}.")
 
 
-def interval(found: Interval) -> str:
-    """An estimate and its interval as text, or a dash if there is no estimate."""
+def interval(found: Interval, written: Callable[[float], str] = number) -> str:
+    """An estimate and its interval as text, or a dash if there is no estimate; numbers as ``written`` has them."""
     if not np.isfinite(found.value):
         return DASH
-    ends = f" ({number(found.low)}{NBSP}to{NBSP}{number(found.high)})" if np.isfinite(found.low) else ""
-    return number(found.value) + ends
+    ends = f" ({written(found.low)}{NBSP}to{NBSP}{written(found.high)})" if np.isfinite(found.low) else ""
+    return written(found.value) + ends
 
 
 def leading_words(regions: RegionTable, fitted: Mapping[str, float]) -> Html:
