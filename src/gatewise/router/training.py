@@ -41,6 +41,7 @@ LEAST_LEFT = 0.4  # of the rows, and of their weight, that every pair of folds m
 MOST_LOST = 0.25  # relative loss of stacks learned from nested forecasts: beyond it some expert needs more rows
 WILD = 1000.0  # ranges of y: a shared expert's forecast that is farther away cannot be meant
 ROWS_PER_SPREAD = 4.0  # a gate of C coefficients is fitted to n rows with spreads up to this times n / C
+STEEP, STEEP_ROWS = 10.0, 3_000  # larger spreads than the first are for sharp borders, where rows are more than these
 ROUNDS = 4  # of backfitting, at most
 WORTH = 1e-3  # a round is kept if it lowers the held-out error by more than this fraction
 SAME = 1e-4  # experts count as one if their forecasts differ by less than this times the response's deviation
@@ -187,7 +188,7 @@ def _distinct(F: Floats, size: float) -> Indices:
 def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[Candidate, ...]:
     """The list: trees are boosted on no features, so a tree gate is not among the softmax gates.
 
-    A gate whose coefficients are many for its rows is tried with small spreads only.
+    A gate whose coefficients are many for its rows is tried with small spreads only; few rows show no sharp border.
     """
     gates, settings, n = _softmax_gates(task, distinct), task.settings, len(seen.F) // seen.n_views
     ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
@@ -196,6 +197,7 @@ def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[
     pairs = {}
     for name, gate in gates.items():
         room = ROWS_PER_SPREAD * n / max(1, len(distinct) * seen.maps[name].n_features)
+        room = min(room, STEEP) if n <= STEEP_ROWS else room
         spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
         pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
     names = [task.routed.experts[m][0] for m in distinct]
