@@ -286,6 +286,7 @@ class RowDraw:
         if self.fraction >= 1.0:
             return np.arange(stop - start)
         first, last = start // STRETCH, -(-stop // STRETCH)
-        draws = [np.random.default_rng([self.seed, k]).random(STRETCH) for k in range(first, last)]
-        kept = np.concatenate(draws)[start - first * STRETCH : stop - first * STRETCH] < self.fraction
-        return np.flatnonzero(kept)
+        draws = (np.random.default_rng([self.seed, k]).random(STRETCH) for k in range(first, last))
+        kept = [k * STRETCH + np.flatnonzero(one < self.fraction) for k, one in enumerate(draws, first)]
+        places = np.concatenate([np.arange(0), *kept])
+        return places[(places >= start) & (places < stop)] - start

@@ -4,6 +4,7 @@ A backend is one function: it takes the work and the tasks, and yields (position
 task runs in one thread, so neither backend nor order changes a bit of a result.
 """
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -116,11 +117,13 @@ def on_scheduler(address: str) -> Iterator[None]:
 def asked_of_workers(address: str, work: Work, model: Any, blocks: Iterable[Any]) -> Iterator[Any]:
     """work(model, block) of every block, in their order, by the workers of a dask cluster.
 
-    The model travels once. Few blocks are on their way at a time: a new one is taken when the answer to the oldest is
-    there. What a lost worker had is sent again.
+    The model travels once; scattered, it would be lost with its worker. Few blocks are on their way at a time: a new
+    one is taken when the answer to the oldest is there. What a lost worker had is sent again.
     """
     with _client(address, set_as_default=False) as client:
-        there, waiting = client.submit(_given, model, pure=False), deque[Any]()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph")  # that is the model, and meant
+            there, waiting = client.submit(_given, model, pure=False), deque[Any]()
         for block in blocks:
             if len(waiting) >= AHEAD * max(1, sum(client.nthreads().values())):
                 yield waiting.popleft().result()

@@ -100,6 +100,35 @@ class TestBlocks:
         monkeypatch.setattr(large_rows, "MOST_ROWS", 200)
         same(prefit(X, y).fit(X, y).predict(X), here.predict(X))
 
+    def test_groups_and_numbers_of_rows_follow_the_part_that_is_used(self, monkeypatch):
+        X, y = data()
+        X, y = np.tile(X, (2, 1)), np.tile(y, 2)
+        groups = np.tile(np.arange(n), 2)
+        monkeypatch.setattr(large_rows, "MOST_ROWS", n)
+        here = prefit(X, y).fit(X, y, groups=groups)
+        blocks = da.from_array(X, chunks=(150, 3))
+        there = prefit(X, y).fit(blocks, y, groups=da.from_array(groups, chunks=150))
+        rows = here.out_of_fold_.rows
+        assert rows.max() > 3 * n / 2
+        for model in (here, there):
+            np.testing.assert_array_equal(model.out_of_fold_.rows, rows)
+            np.testing.assert_array_equal(model.out_of_fold_.y, y[rows])
+        same(here.predict(X), there.predict(X))
+        wild = prefit(X, y)
+        X[rows[-1], 0] = 100.0
+        wild.experts = [("a", _Wild(wild.experts[0][1])), *wild.experts[1:]]
+        with pytest.raises(ValueError, match=f"at row {rows[-1]}"):
+            wild.fit(X, y)
+
+    @pytest.mark.parametrize("name", ["y", "sample_weight", "groups"])
+    def test_of_too_many_rows_all_that_is_given_must_have_as_many(self, monkeypatch, name):
+        X, y = data()
+        monkeypatch.setattr(large_rows, "MOST_ROWS", 200)
+        for count in (n - 5, 2 * n):
+            given = {"y": y, name: np.resize(y if name == "y" else np.arange(n), count)}
+            with pytest.raises(ValueError, match=f"^{name} must have 400 rows, as X has, not {count}"):
+                prefit(X, y).fit(X, **given)
+
     def test_a_large_block_is_predicted_in_pieces(self, monkeypatch):
         X, y = data()
         model, blocks = prefit(X, y).fit(X, y), da.from_array(X, chunks=(300, 3))
@@ -210,7 +239,8 @@ def test_a_folder_larger_than_the_memory_of_the_process_that_fits_and_predicts_i
     rows = pd.concat(parts)
     monkeypatch.setattr(large_rows, "MOST_ROWS", 2 * len(rows))  # they are those already that a fit would draw
     here = of_columns().fit(rows[NAMES], rows["y"])
-    np.testing.assert_array_equal(here.out_of_fold_.rows, found["rows"])
+    places = [size * number + draw(size * number, size * (number + 1)) for number in range(count)]
+    np.testing.assert_array_equal(np.concatenate(places)[here.out_of_fold_.rows], found["rows"])
     same(here.predict(pd.read_parquet(tmp_path / "000.parquet")[NAMES]), found["first"])
     truths = (here.predict(pd.read_parquet(file)[NAMES]).sum() for file in sorted(tmp_path.glob("*.parquet")))
     np.testing.assert_allclose(sum(truths), found["total"], rtol=0, atol=1e-9 * count * size)
@@ -225,6 +255,16 @@ class _Asked:
     def predict(self, X):
         self.seen.append(X.dtype)
         return self.model.predict(X)
+
+
+class _Wild:
+    """A regressor that answers infinity where the first input is above 99."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def predict(self, X):
+        return np.where(X[:, 0] > 99.0, np.inf, self.model.predict(X))
 
 
 class _OnFrames:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from gatewise.app.files import claim, claim_json, has_mark, header_with, is_model, Output, write_json
-from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say
+from gatewise.app.terminal import console, Force, Jobs, Json, messages, plain, say, show_progress
 from gatewise.progress import shown
 
 app = typer.Typer()
@@ -180,7 +180,8 @@ def predict(
         answers: Iterator[Any] = map(partial(asked, saved), blocks)
         if scheduler is not None:
             answers = asked_of_workers(scheduler, asked, saved, blocks)
-        where, n = table_files.write_frames(answers, place)
+        told = show_progress(answers, 0, parquet_folder.count_rows(files), "predict", "rows", len)
+        where, n = table_files.write_frames(told, place)
     else:
         answer = asked(saved, _read(data, sep, encoding, decimal).frame)
         where, n = table_files.write_answer(answer, place, facts), len(answer)

@@ -1,6 +1,6 @@
 """What all commands share: the consoles, common options, progress and figures' paths."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,9 +31,17 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the figures as 
 
 
 def show_progress(
-    items: Iterable[Any], done: int, total: int, work: str = "reproduce", stage: str = "replications"
-) -> Iterable[Any]:
-    """Pass items on and show a bar with the time left; ``done`` of ``total`` were in the store before."""
+    items: Iterable[Any],
+    done: int,
+    total: int,
+    work: str = "reproduce",
+    stage: str = "replications",
+    size: Callable[[Any], int] = lambda _: 1,
+) -> Iterator[Any]:
+    """Pass items on and show a bar with the time left; ``done`` of ``total`` were in the store before.
+
+    An item counts as many as ``size`` says.
+    """
     note = f"{stage} ({done:,} from the store)" if done else stage
     with reported(work, verbose=1) as progress:
         if progress is not None:
@@ -41,7 +49,7 @@ def show_progress(
         for item in items:
             yield item
             if progress is not None:
-                progress.step()
+                progress.step(count=size(item))
 
 
 def plain(text: str) -> str:

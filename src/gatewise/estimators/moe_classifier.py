@@ -144,9 +144,10 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
 
         Sample weights that are whole numbers, unless they are large, count copies of rows; others are relative.
         """
-        experts = self._checked_experts()
+        experts, numbers = self._checked_experts(), None
         if hasattr(X, "__dask_graph__") or (isinstance(self.cv, str) and self.cv == "prefit"):
-            X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
+            given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+            X, (y, sample_weight, groups), numbers = self._in_memory(X, len(experts), **given)
         X, labels, weight = checked_labels(self, X, y, sample_weight, reset=True)
         groups = checked_groups(groups, len(labels))
         prefit, classes = isinstance(self.cv, str) and self.cv == "prefit", np.unique(labels)
@@ -161,8 +162,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, experts, sample_weight, weight, groups)
         splits = [] if prefit else class_splits(self.cv, X, codes, weight, split_params, seed)
-        given = FitRows(X, codes.astype(np.float64), weight, groups, splits, params, np.arange(len(codes)))
-        used, inputs = self._fit_rows(given, settings, seed)
+        source, target = np.arange(len(codes)) if numbers is None else numbers, codes.astype(np.float64)
+        used, inputs = self._fit_rows(FitRows(X, target, weight, groups, splits, params, source), settings, seed)
         unit_weight = float(used.weight.mean())
         task = TrainingTask(
             X=used.X,

@@ -143,14 +143,14 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
             check_readout(readout)
         return checked_rows(self, X), self._router.shares(readout)
 
-    def _in_memory(self, X: Any, y: Any, sample_weight: Any, n_experts: int) -> tuple[Any, Any, Any]:
-        """Rows for experts that are fitted already; they may come as dask arrays or data frames."""
+    def _in_memory(self, X: Any, n_experts: int, **others: Any) -> tuple[Any, list[Any], Indices | None]:
+        """Rows for experts that are fitted already, as `rows_in_memory` has them; dask collections, too."""
         if self.cv != "prefit":
             raise ValueError(
                 "X is a dask collection, but experts are fitted in memory: fit them first and set cv='prefit', "
                 "or hand over a sample of the rows"
             )
-        return rows_in_memory(X, y, sample_weight, n_experts, self.random_state)
+        return rows_in_memory(X, others, n_experts, self.random_state)
 
     def _fit_rows(self, given: FitRows, settings: MoESettings, seed: int) -> tuple[FitRows, GateInputs]:
         """The rows that the fit uses, and what gates see of them, learned in the order of the router.
@@ -160,7 +160,9 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
         plain, used = bool((given.weight == 1.0).all()), given
         if not plain or (len(given.y) <= MOST_COUNTED and has_equal_rows(given.X, given.y)):
             used = fit_rows(given, seed)
-        table = used.X if used.place is None else _safe_indexing(used.X, np.argsort(used.place))
+        table, now = used.X if used.place is None else _safe_indexing(used.X, np.argsort(used.place)), RUNNING.get()
+        if now is not None:
+            now.stage("columns that gates see")
         return used, GateInputs.fit(table, settings.n_components, settings.fade)
 
     def _train(self, task: TrainingTask, source: Indices) -> Trained:
@@ -289,16 +291,17 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
 
         Sample weights that are whole numbers, unless they are large, count copies of rows; others are relative.
         """
-        experts, shared = checked_experts(self.experts, self.shared)
+        (experts, shared), numbers = checked_experts(self.experts, self.shared), None
         if self.cv == "prefit" or hasattr(X, "__dask_graph__"):
-            X, y, sample_weight = self._in_memory(X, y, sample_weight, len(experts))
+            given = {"y": y, "sample_weight": sample_weight, "groups": groups}
+            X, (y, sample_weight, groups), numbers = self._in_memory(X, len(experts), **given)
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=True)
         groups, settings = checked_groups(groups, len(y)), self._settings()
         seed = drawn_seed(self.random_state)
         params, split_params = expert_params(self, [*experts, *shared], sample_weight, weight, groups)
         splits = [] if self.cv == "prefit" else make_splits(self.cv, X, y, split_params, seed)
-        given = FitRows(X, y, weight, groups, splits, params, np.arange(len(y)))
-        used, inputs = self._fit_rows(given, settings, seed)
+        source = np.arange(len(y)) if numbers is None else numbers
+        used, inputs = self._fit_rows(FitRows(X, y, weight, groups, splits, params, source), settings, seed)
         unit_weight = float(used.weight.mean())
         task = TrainingTask(
             X=used.X,

@@ -56,7 +56,7 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
         None if given.groups is None else given.groups[source],
         _moved(given.splits, source),
         {name: _without_weights(own) for name, own in params.items()},
-        source,
+        given.source[source],
         place,
     )
 

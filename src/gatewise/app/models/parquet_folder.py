@@ -39,13 +39,18 @@ def blocks_of_rows(files: list[Path]) -> Iterator[Any]:
                 yield batch.to_pandas()[wanted]
 
 
+def count_rows(files: list[Path]) -> int:
+    """The rows of all files."""
+    pq = import_module("pyarrow.parquet")
+    return sum(pq.read_metadata(file).num_rows for file in files)
+
+
 def read_folder(files: list[Path]) -> tuple[Any, tuple[str, ...]]:
     """The rows of all files in one data frame, and notes on them.
 
     Of more than MOST_NUMBERS values a random part of the rows is kept, always the same one.
     """
-    pq = import_module("pyarrow.parquet")
-    n = sum(pq.read_metadata(file).num_rows for file in files)
+    pq, n = import_module("pyarrow.parquet"), count_rows(files)
     width = pq.read_metadata(files[0]).num_columns
     draw = RowDraw(min(1.0, MOST_NUMBERS / max(1, n * width)), seed=0)
     start, parts = 0, []

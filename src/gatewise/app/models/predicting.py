@@ -21,9 +21,8 @@ def predict_frame(
     """A data frame with one row for each row of ``frame``.
 
     It has the column ``key`` of the frame, which is that of the fit if not given, and the prediction, of classes with
-    the probability of each; with ``std``
-    the standard deviation of its error, with ``weights`` every expert's weight, and with ``explain`` the parts
-    that the prediction is the sum of.
+    the probability of each; with ``std`` the standard deviation of its error, with ``weights`` every expert's weight,
+    and with ``explain`` the parts that the prediction is the sum of.
     """
     if len(frame) == 0:
         raise ValueError("there are no rows to predict")
