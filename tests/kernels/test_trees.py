@@ -7,7 +7,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from gatewise import kernels
 from gatewise.kernels import join_trees, Nodes, TreeShape
-from gatewise.kernels.trees import BoostingSample, SortedColumns
+from gatewise.kernels.binned_growth import BinnedColumns
+from gatewise.kernels.trees import BoostingSample, grow_binned_tree, SortedColumns
 
 
 def nodes(one):
@@ -110,3 +111,15 @@ def test_a_forest_is_as_good_as_scikit_learns(rng):
     ours, theirs = (np.mean((one - y[fresh]) ** 2) for one in (found, expected))
     assert 0.97 < ours / theirs < 1.03
     assert np.std(found - expected) < 0.1 * np.std(y)
+
+
+@pytest.mark.parametrize("n_targets", [1, 3])
+def test_of_columns_that_divide_the_rows_alike_the_first_is_cut(rng, n_targets):
+    """Sums from the left and from the right differ in their last bits; these must not choose the column."""
+    X, Y = rng.permutation(240)[:, None] / 7, rng.normal(size=(240, n_targets))  # a bin for every value
+    both, shape, weight = np.column_stack([X, -X]), TreeShape(-1, 2, 2), np.ones(240)
+    exact, _ = kernels.grow_tree(*SortedColumns.sort(both), Y, weight, shape, 0)
+    binned, _ = grow_binned_tree(*BinnedColumns.divide(both), Y, weight, shape, 0)
+    for tree in (exact, binned):
+        assert len(tree.feature) > 50
+        assert not (tree.feature == 1).any()

@@ -81,6 +81,19 @@ def test_a_copy_with_noise_does_not_matter_where_it_stands(rows, columns):
     assert not model.gate_weights(X)[:, columns.index(6)].any()
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_of_smooth_forecasts_does_not_matter_where_it_stands(seed):
+    """Forecasts that fall with an input divide the rows as the input does: noise in them must not choose the cut."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(200, 2))
+    F = np.column_stack([-2 * X[:, 0], 1 - X[:, 1], X.sum(axis=1)])
+    y = np.where(X[:, 0] < 0, F[:, 0], F[:, 1]) + 0.5 * rng.normal(size=200)
+    table = np.column_stack([X, np.zeros(200), F, F[:, 0] + 1e-6 * y.std() * rng.normal(size=200)])
+    plain, _ = predictions((table, y), "with trees")
+    doubled, _ = predictions((table, y), "with trees", columns=(6, 3, 4, 5))
+    np.testing.assert_allclose(doubled, plain, atol=0.005)
+
+
 def test_experts_without_a_seed_get_one():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 2))

@@ -15,6 +15,7 @@ from gatewise.kernels.compiled import compiled, inner, inner_fma, leaf
 from gatewise.kernels.simd.lanes import fill, load, store, WIDTH
 from gatewise.kernels.tree_growth import (
     APART,
+    BETTER,
     no_nodes,
     Nodes,
     put,
@@ -213,7 +214,7 @@ def _gather(rows: Any, scaled: Floats, weight: Floats, start: int, stop: int, se
     square = 0.0
     for j in range(2, WIDTH):
         square += total[j] * total[j]
-    search.best[0] = square / total[1] * (1.0 + 1e-14)  # a node of equal targets stays whole
+    search.best[0] = square / total[1]
 
 
 @inner_fma
@@ -237,7 +238,7 @@ def _one_target(bins: Any, f: int, rows: Any, start: int, stop: int, least_leaf:
             if least_leaf <= n <= most:
                 rest, other = search.total[1] - mass, search.total[2] - pull
                 gain, unit = pull * pull * rest + other * other * mass, mass * rest
-                if gain > best * unit and gain / unit > best:  # of equal gains the first
+                if gain > best * BETTER * unit:
                     best = gain / unit
                     search.best[0], search.best[2], search.best[3] = best, before, b
                     search.kept[0], search.kept[1], search.kept[2] = n - last_n, mass - last_mass, pull - last_pull
@@ -266,7 +267,7 @@ def _some_targets(bins: Any, f: int, rows: Any, start: int, stop: int, least_lea
             bits &= bits - ONE
             if least_leaf <= left[0] <= most:
                 gain = _gain(left, search.total)
-                if gain > search.best[0]:
+                if gain > search.best[0] * BETTER:
                     search.best[0], search.best[2], search.best[3] = gain, before, b
                     store(search.kept, 0, load(left, 0) - load(last, 0))
             store(last, 0, load(sums, WIDTH * b))
@@ -351,7 +352,7 @@ def _between_rows(search: _Search, scaled: Floats, weight: Floats, count: int, l
         if left[0] < least_leaf or total[0] - left[0] < least_leaf or keys[i + 1] <= keys[i] + APART:
             continue
         gain = _gain(left, total)
-        if gain > search.best[0]:
+        if gain > search.best[0] * BETTER:
             middle = 0.5 * float(keys[i]) + 0.5 * float(keys[i + 1])
             search.best[0], search.best[1], better = gain, middle if middle < keys[i + 1] else keys[i], True
     return better

@@ -13,6 +13,9 @@ from gatewise.arrays import Floats, Indices
 from gatewise.kernels.compiled import compiled, inner, leaf
 
 APART = 1e-7  # values that differ by less are not separated, as in scikit-learn
+# Cuts whose gains are equal but for rounding are equally good, and the first is taken: the last bits of a forecast do
+# not say whether it is cut, or an input that divides the rows alike. Also, a node of equal targets stays whole.
+BETTER = 1.0 + 1e-10
 
 
 class Nodes(NamedTuple):
@@ -165,7 +168,8 @@ def _best_cut(
 ) -> int:
     """The column of the best cut, -1 if there is none; ``cut`` becomes its threshold and the number of rows left.
 
-    The best cut has the largest sum over both sides of |sum of scaled targets|^2 / sum of weights.
+    The best cut has the largest sum over both sides of |sum of scaled targets|^2 / sum of weights; of cuts that are
+    equally good but for rounding it is the first.
     """
     J, found, tried = scaled.shape[1], -1, False
     total, left = np.zeros(J), np.zeros(J)
@@ -177,7 +181,7 @@ def _best_cut(
     square = 0.0
     for j in range(J):
         square += total[j] * total[j]
-    best = square / mass * (1.0 + 1e-14)  # a node of equal targets stays whole
+    best = square / mass
     for place in range(len(pool)):
         if place >= shape.tries and tried:
             break
@@ -198,7 +202,7 @@ def _best_cut(
             gain = 0.0
             for j in range(J):
                 gain += left[j] ** 2 / mass_left + (total[j] - left[j]) ** 2 / (mass - mass_left)
-            if gain > best:
+            if gain > best * BETTER:
                 best, found = gain, f
                 low, high = columns[f, row], columns[f, kept[f, i + 1]]
                 middle = 0.5 * float(low) + 0.5 * float(high)
