@@ -23,7 +23,7 @@ class MoESettings:
         Standard deviations of the gates' coefficients, the path of penalties: 0.3 barely moves the weights of the
         global stack, 10 lets one expert take over within a standard deviation of an input, 100 draws a sharp border.
         A gate with C coefficients is tried on n rows with the spreads up to 4 n / C, with those above 10 on more than
-        3,000 rows, and with the smallest one in any case.
+        5,000 rows, and with the smallest one in any case.
     n_components
         If there are more gate inputs than this, they are replaced by this many principal components.
     fade
