@@ -163,6 +163,18 @@ class TestTrial:
         sparse = [replace(gate, k=1) for gate in gates]  # of Top-K gates the best one of all
         assert promising(sparse, [CONVEX, *sparse], errors, 10_000) == (sparse[2],)
 
+    def test_of_a_path_one_spread_beyond_the_best_is_kept(self):
+        path = [Candidate("gate", "kernel", spread) for spread in (0.3, 1.0, 3.0, 10.0, 100.0)]
+        trees = [Candidate("gate", "tree", depth=depth) for depth in (3, 5, 7)]
+        candidates, tried = [*path, *trees], [CONVEX, *path, *trees]
+        close = {0.3: 1.1, 1.0: 1.0, 3.0: 1.0 - 1e-4, 10.0: 1.01, 100.0: 1.02}  # all near enough to be kept
+        errors = np.array([2.0, *close.values(), 1.0, 1.1, 1.1])
+        assert promising(candidates, tried, errors, 10_000) == (*path[:3], *trees)
+        falling = np.array([2.0, 1.4, 1.3, 1.2, 1.1, 1.0, 1.0, 1.0, 1.0])
+        assert promising(candidates, tried, falling, 10_000) == (*path[1:], *trees)
+        few = tried[:5] + trees  # the widest spread was not tried
+        assert promising(candidates, few, np.delete(falling, 5), 10_000) == (*path[1:], *trees)
+
     def test_what_is_far_behind_on_few_rows_is_not_fitted_to_all(self, rows, monkeypatch):
         X, y, truth = rows
         settings = gw.MoESettings(n_orders=4, spreads=(0.03, 1.0, 3.0), learners=())

@@ -17,6 +17,7 @@ STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's
 SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
 CLOSE = 1 / 3  # of what the best candidate saves: those that are not farther behind are fitted to many rows
 EQUAL = 6  # digits: errors that agree in so many are equal, as those of gates that all give one expert its way
+WIDER = 1e-3  # of the error: a wider spread that lowers it by less is no better
 FEW = ("linear", "forecast")  # gates of few coefficients: they cost little, and many rows may show what few do not
 # The prior weight of every family of candidates, divided equally within it: log(1 / prior) is what a family costs.
 PRIOR: Mapping[Family, float] = {
@@ -126,7 +127,9 @@ def promising(
     They are all that cost little ("plain"); the best one of every family, the first among equals, and of the softmax
     gates in `FEW` the best one each; those whose error is above the least by at most CLOSE times what the least saves
     of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a mean squared error; and after
-    each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay for it.
+    each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay for it. Spreads
+    beyond the one after the best of a gate are left out: where widening it no longer helped, still wider ones take
+    most of the time for nothing.
 
     >>> small, middle, large = (Candidate("gate", "linear", spread) for spread in (0.3, 1.0, 3.0))
     >>> promising([small, middle, large], [CONVEX, small, middle], np.array([1.5, 1.0, 1.2]), 9999) == (small, middle)
@@ -143,7 +146,21 @@ def promising(
     for c in sorted(candidates, key=lambda c: (c.depth, c.trees, c.spread)):
         paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)
     kept |= {larger for path in paths.values() for c, larger in pairwise(path) if c in kept}
+    known = dict(zip(tried, errors.tolist(), strict=True))
+    kept -= {c for path in paths.values() for c in _too_wide(path, known)}
     return tuple(c for c in candidates if c.family == "plain" or c in kept)
+
+
+def _too_wide(path: Sequence[Candidate], errors: Mapping[Candidate, float]) -> Sequence[Candidate]:
+    """The gates of a path of spreads that come after the one after the best of those whose errors are known.
+
+    The best is the one of smallest spread whose error is at most WIDER above the least.
+    """
+    known = [errors[c] for c in path if c in errors]
+    if path[0].family not in ("softmax", "top-k") or not known:
+        return ()
+    best = next(i for i, c in enumerate(path) if c in errors and errors[c] <= (1.0 + WIDER) * min(known))
+    return path[best + 2 :]
 
 
 def log_prior(candidates: Sequence[Candidate]) -> Floats:
