@@ -26,7 +26,7 @@ from gatewise.backends import processes
 from gatewise.paper.runner import run_tasks
 from gatewise.paper.store import record_key, Store
 
-RULE = 7  # raise it when the router changes what it predicts
+RULE = 8  # raise it when the router changes what it predicts
 FRESH = 20_000
 WAYS = ("Gatewise", "boosted stack", "forest stack")
 Forecasts = Callable[[Floats], Floats]  # (n, d) -> (n, M)
