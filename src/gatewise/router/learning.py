@@ -133,6 +133,26 @@ def _turned(weights: Floats, F: Floats, sample_weight: Floats) -> Floats:
     return np.asarray(np.einsum("im,im->i", weights - mean, F))
 
 
+def _held_out_signal(
+    loss: Loss,
+    answers: Sequence[Floats],
+    moving: Floats,
+    F: Floats,
+    sample_weight: Floats,
+    parts: Sequence[Indices],
+) -> Floats:
+    """The signal (N, 3) of held-out rows: `gating_signal` with mean weights taken within each of the parts.
+
+    ``answers`` are those with gates, without gates, and of the best candidate without, (N,) each; ``moving`` (N, M)
+    is what gates contribute to the weights of forecasts F (N, M).
+    """
+    turned = np.empty(len(F))
+    for out in parts:
+        turned[out] = _turned(moving[out], F[out], sample_weight[out])
+    gated, *plain = answers
+    return gating_signal(loss, gated, np.stack(plain, axis=1), turned)
+
+
 def _of_gates(candidates: Sequence[Candidate], shares: Floats) -> Floats:
     """The shares (S,) of gates; 0 for all other candidates, whose weights are the same at all rows."""
     return np.where([c.kind == "gate" for c in candidates], shares, 0.0)
@@ -187,11 +207,10 @@ def learn(
     signal = np.zeros((len(used), 3))
     if settings.test and (given or in_time):
         gates = [(out, _of_gates(candidates, share)) for out, share in gated]
-        moving, turned = _held_out_weights(gates, fitted, fold, seen, used), np.empty(len(used))
-        for out, _ in parts:
-            turned[out] = _turned(moving[out], seen.F[used[out]], whole.sample_weight[out])
-        answers = np.stack([_by_part(forecasts, one) for one in (plain, best)], axis=1)
-        signal = gating_signal(used_loss, _by_part(forecasts, gated), answers, turned)
+        moving = _held_out_weights(gates, fitted, fold, seen, used)
+        answers = [_by_part(forecasts, one) for one in (gated, plain, best)]
+        held_out = [out for out, _ in parts]
+        signal = _held_out_signal(used_loss, answers, moving, seen.F[used], whole.sample_weight, held_out)
     weights = _held_out_weights(shares, fitted, fold, seen, used)
     return RouterFit(
         final=final,
