@@ -1,6 +1,7 @@
 """Settings of the property tests, and the command line as a user runs it."""
 
 import sys
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -11,6 +12,17 @@ from hypothesis import settings
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=10)
 settings.register_profile("thorough", deadline=None, derandomize=False, max_examples=100, print_blob=True)
 settings.load_profile("quick")
+
+
+@pytest.fixture(autouse=True)
+def same_draws(request, monkeypatch):
+    """Generators that a test gives no seed have one from its name: it passes in every run, or in none."""
+    default_rng, number = np.random.default_rng, crc32(request.node.nodeid.encode())
+    sequence = np.random.SeedSequence(number)
+    monkeypatch.setattr(
+        np.random, "default_rng", lambda seed=None: default_rng(sequence.spawn(1)[0] if seed is None else seed)
+    )
+    np.random.seed(number)  # noqa: NPY002 - of scikit-learn's splits and experts
 
 
 @pytest.fixture

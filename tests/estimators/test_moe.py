@@ -293,7 +293,13 @@ class TestReadouts:
 class TestSplits:
     @pytest.mark.parametrize(
         "cv",
-        [3, KFold(4), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(4), ShuffleSplit(1)],
+        [
+            3,
+            KFold(4),
+            RepeatedKFold(n_splits=3, n_repeats=2, random_state=0),
+            TimeSeriesSplit(4),
+            ShuffleSplit(1, random_state=0),
+        ],
         ids=lambda cv: type(cv).__name__,
     )
     def test_any_splitter(self, cv, halves):
