@@ -807,7 +807,25 @@ def test_one_diverging_expert_changes_nothing():
         models.append(gw.MoERegressor(experts, random_state=0).fit(X[known], y[known]))
         errors.append(np.mean((models[-1].predict(X[~known]) - y[~known]) ** 2))
     assert np.abs(models[1].experts_[3].predict(X[~known])).max() > 1e6 * y.max()
-    assert errors[1] < 1.02 * errors[0]
+    assert errors[1] == pytest.approx(errors[0])
+    assert models[1].left_out_ == ["sgd"]
+    assert not models[1].gate_weights(X[~known])[:, 3].any()
+
+
+@pytest.mark.parametrize("kind", ["trend", "level"])
+def test_a_stream_may_leave_the_range_of_the_fit(kind):
+    rng = np.random.default_rng(0)
+    rows = np.arange(900)
+    y = (0.01 * rows if kind == "trend" else 20.0 * (rows >= 500)) + 0.3 * rng.normal(size=900)
+    last, before = np.append(y[0], y[:-1]), np.append(y[:2], y[:-2])
+    X = np.column_stack([last, before, np.full(900, y[:300].mean())])
+    experts = [(name, ColumnExpert(m)) for m, name in enumerate(["last", "before", "old"])]
+    model = gw.MoERegressor(experts, cv="prefit", random_state=0, settings=UNTESTED).fit(X[:300], y[:300])
+    model.partial_fit(X[300:], y[300:])
+    error = np.sqrt(np.mean((model.online_predictions_[-300:] - y[-300:]) ** 2))
+    assert error < 1.03 * np.sqrt(np.mean((last[-300:] - y[-300:]) ** 2))
+    prediction, sd = model.predict(X[600:], return_std=True)
+    assert 0.8 < np.mean(np.abs(prediction - y[600:]) < 1.645 * sd) < 0.97
 
 
 @pytest.mark.slow

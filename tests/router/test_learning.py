@@ -57,7 +57,8 @@ def test_later_rows_are_weighed_by_after_with_forgetting(data):
         return continue_mixing(mixing, np.zeros(5), forecasts[rows], ResidualLoss(y[rows]), weight[rows])
 
     one = later(first, slice(25, 26))
-    log_density = weight[25] * ResidualLoss(y[25:26]).scaled(first.scale).log_density(forecasts[25:26])
+    log_density = ResidualLoss(y[25:26]).scaled(first.scale).log_density(forecasts[25:26])
+    log_density = weight[25] * np.maximum(log_density, log_density.max() - 3.0)
     state, online = fixed_share(
         begin(np.log(first.shares)), np.zeros(5), log_density, forecasts[25:26], min(weight[25], 1.0)
     )
@@ -74,6 +75,22 @@ def test_a_wild_response_moves_the_scales_by_a_bounded_factor(data):
     later = continue_mixing(first, np.zeros(5), forecasts[:1], ResidualLoss(np.array([1e100])), np.ones(1))
     assert (later.scale <= 2.0 * first.scale).all()
     assert np.isfinite(later.shares).all()
+
+
+@pytest.mark.parametrize("wild", [3.0, 10.0, 1e6, -1e60])
+def test_a_wild_response_does_not_hand_the_weight_to_the_worst_candidate(wild):
+    rng = np.random.default_rng(8)
+    y = rng.normal(size=200)
+    forecasts = y[:, None] + np.array([0.3, 2.0]) * rng.normal(size=(200, 2))
+    mixing = mixed(forecasts[:150], y[:150], np.ones(150), [np.arange(150)])
+    for responses, rows in ((y, slice(150, 190)), (np.full(200, wild), slice(190, 191))):
+        mixing = continue_mixing(
+            mixing, np.zeros(2), forecasts[rows], ResidualLoss(responses[rows]), np.ones(200)[rows]
+        )
+    assert mixing.shares[0] > 0.8
+    later = slice(191, 200)  # a candidate that has become the better one is still found within a few rows
+    swapped = continue_mixing(mixing, np.zeros(2), forecasts[later, ::-1], ResidualLoss(y[later]), np.ones(9))
+    assert swapped.shares[1] > 0.8
 
 
 def test_a_perfect_forecast_takes_all():

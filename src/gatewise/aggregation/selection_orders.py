@@ -26,6 +26,22 @@ class Selection(NamedTuple):
     sigmas: list[Floats]
     weighings: list[Weighing]
 
+    def spread_out(self, among: Indices, L: int) -> "Selection":
+        """The same, as a choice from L candidates: those not ``among`` them have weight 0, infinitely far away."""
+
+        def spread(values: Floats, rest: float) -> Floats:
+            out = np.full((*values.shape[:-1], L), rest)
+            out[..., among] = values
+            return out
+
+        return Selection(
+            int(among[self.candidate]),
+            spread(self.squared_distances, np.inf),
+            spread(self.weights, 0.0),
+            [spread(sigma, np.inf) for sigma in self.sigmas],
+            [Weighing(spread(path, 0.0), spread(mean, 0.0), online) for path, mean, online in self.weighings],
+        )
+
 
 def orders_with_one_first_block(
     n: int, n_first: int, n_orders: int, rng: np.random.Generator, labels: NDArray[Any] | None = None

@@ -54,7 +54,8 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     selected_ , selected_index_ : str, int
         The name and the number of the candidate nearest to the aggregate.
     weights_ : array (L,)
-        The aggregation weight of every candidate, averaged over time.
+        The aggregation weight of every candidate, averaged over time. A candidate that diverges, so that most of its
+        predictions are off the range of the response by more than its length, takes no part and has weight 0.
     sigma_ : array (L,)
         The noise scale of every candidate.
     squared_distances_ : array (L,)
@@ -124,7 +125,9 @@ class GateSelector(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         F[rest] = guard.apply(found)[0]
         if now is not None:
             now.stage("weights")
-        selection = select(F, response, orders, counts, blocks, noise, weight=weight)
+        among = guard.voters  # the others diverge
+        selection = select(F[:, among], response, orders, counts, blocks, noise, weight=weight)
+        selection = selection.spread_out(among, len(pool))
         self._pool, self._guard, self.candidates_ = pool, guard, list(pool.experts)
         self.blocks_ = (counts.burn_in, counts.calibration, counts.aggregation)
         self._report([kept[order] for order in orders], selection)

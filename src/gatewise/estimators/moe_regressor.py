@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -59,7 +60,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
 
     @property
     def left_out_(self) -> list[str]:
-        """The experts that no candidate uses: they forecast as another one does, or were screened among many."""
+        """The experts that no candidate uses: they diverge, forecast as another one does, or were screened out."""
         check_is_fitted(self)
         return [name for m, name in enumerate(self._router.names) if m not in self._router.view.distinct]
 
@@ -236,8 +237,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     stack_weights_ : array (M,)
         The weights of the convex stack, what gains are measured against.
     left_out_ : list of str
-        Experts that forecast as another one does and, of more than 64, those that neither the convex stack uses nor
-        are the best one at many rows. No candidate uses them.
+        Experts that forecast as another one does, that diverge (most of their held-out forecasts are off the range of
+        the response by more than its length), and, of more than 64, those that neither the convex stack uses nor are
+        the best one at many rows. No candidate uses them.
     rows_learned_ : int
         The number of rows that the list learned from. The experts use all rows. Of more than 50,000 rows n the list
         has a random choice of sqrt(50,000 n), and its softmax gates and forests take fewer still: the time of a fit
@@ -402,10 +404,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         X, y, weight = checked_sample(self, X, y, sample_weight, reset=False)
         always, settings = self._always(X), self._settings()
         loss, weight = ResidualLoss(y - always, settings.density), weight / self._unit_weight
-        router = self._router.continued(X, self._guarded(X)[0], loss, weight)
+        F, guard = self._guard.continued(self._pool().predict(X), y - always, weight)
+        router = self._router.continued(X, F, loss, weight)
+        router = replace(router, view=replace(router.view, guard=guard))
         online = router.mixing.online + always
         shares = router.shares("aggregate")
-        rows = router.rows(X, self._guarded(X)[0])
+        rows = router.rows(X, F)
         apart = disagreement(router.fitted.mean_weights(shares, rows), rows.F)
         self._scale = self._scale.continued(y - online, apart, weight)
         self._keep_router(router)

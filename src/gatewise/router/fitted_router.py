@@ -19,6 +19,7 @@ from gatewise.router.verdict import HeldOutLosses, LEAST_SHARE, reach_verdict, r
 from gatewise.stats import weighted_quantile
 
 NEGLIGIBLE = 1e-3  # candidates with a smaller share are left out of predictions
+TRUSTED = 10.0  # widths outside of its range, at most, where a forecast that others agree with stays
 FAR = 2.0  # times the largest held-out distance of a forecast from the other experts: farther is far
 COVERED = 0.9
 QUANTILE = 1.6448536269514722  # of |z| for a standard Gaussian at that level
@@ -31,43 +32,54 @@ LARGEST_RATIO = 9.0  # of a squared residual to its expected size: a larger one 
 class ForecastGuard:
     """Sets forecasts aside for a row, and puts the median of the other experts' forecasts in their place.
 
-    A forecast is set aside if it lies outside of [low - width, high + width], where [low, high] is the range of the
-    expert's held-out forecasts, width its length, and if its distance from the median of the other experts exceeds
-    ``far``, twice the largest such distance on held-out rows. Held-out forecasts that are off the range of the
-    response by more than its length do not count towards these ranges and distances, so an expert that diverges
-    is set aside wherever it does. A forecast that is missing (NaN) is replaced in the same way.
+    A forecast is set aside if it lies outside of [low, high], the range of the expert's held-out forecasts widened by
+    its ``width`` on both sides, and if it is farther than ``far`` from the median of the other experts' forecasts; of
+    an even number of others, from both that are in the middle. So it stays where half of the others agree with it,
+    but not beyond TRUSTED widths outside of [low, high]: a wrong input may lead several experts there.
+    ``far`` is twice the largest such distance on held-out rows. Held-out forecasts that are off the range of the
+    response by more than its length do not count towards these ranges and distances. A forecast that is missing (NaN)
+    is replaced in the same way. The others are the ``voters`` alone: no expert that makes the forecasts of another
+    one, and none that diverges, which is off the range of the response by more than its length at most rows.
     """
 
     low: Floats  # (M,)
     high: Floats  # (M,)
     far: Floats  # (M,)
+    width: Floats  # (M,), the length of the range of the held-out forecasts
+    voters: Indices
 
     @classmethod
-    def fit(cls, F: Floats, y: Floats) -> Self:
+    def fit(cls, F: Floats, y: Floats, voters: Indices | None = None) -> Self:
         """Learn the ranges from held-out forecasts F (n, M) and responses y (n,).
+
+        ``voters`` are the experts that differ, all if None; those that diverge are left out, if some remain.
 
         >>> F = np.array([[0.0, 0.1, 0.2], [1.0, 1.1, 1e9], [2.0, 2.1, 2.2]])
         >>> guard = ForecastGuard.fit(F, np.array([0.0, 1.0, 2.0]))
         >>> guard.apply(F)[0][1]
         array([1.  , 1.1 , 1.05])
         """
+        M = F.shape[1]
         least, most = float(y.min()), float(y.max())
         room = most - least
         plausible = (least - room <= F) & (most + room >= F)
         inside = np.where(plausible, F, np.nan)
         known = plausible.any(axis=0)
-        low, high = np.full(F.shape[1], least), np.full(F.shape[1], most)
+        voters = np.arange(M) if voters is None else voters
+        steady = voters[2 * plausible.sum(axis=0)[voters] >= (~np.isnan(F)).sum(axis=0)[voters]]
+        voters = steady if len(steady) else voters
+        low, high = np.full(M, least), np.full(M, most)
         low[known], high[known] = np.nanmin(inside[:, known], axis=0), np.nanmax(inside[:, known], axis=0)
         width = np.where(high > low, high - low, room)
-        apart = np.abs(inside - _others_median(inside))
+        apart = np.abs(inside - _median_of_others(inside, voters))
         far = FAR * np.nanmax(np.where(np.isnan(apart), 0.0, apart), axis=0)
-        return cls(low - width, high + width, far)
+        return cls(low - width, high + width, far, width, voters)
 
     @classmethod
     def open(cls, n_experts: int) -> Self:
         """A guard that lets every forecast pass."""
         wide = np.full(n_experts, np.inf)
-        return cls(-wide, wide, wide)
+        return cls(-wide, wide, wide, wide, np.arange(n_experts))
 
     def doubts(self, m: int, forecasts: Floats) -> Booleans:
         """Which forecasts (n,) of expert m lie outside of its range or are missing, (n,): these may be set aside."""
@@ -78,35 +90,62 @@ class ForecastGuard:
 
         ``numbers`` (n,) are those of the rows, if they are not in order.
         """
-        aside = ~((self.low <= F) & (self.high >= F))
+        low, high = np.broadcast_to(self.low, F.shape), np.broadcast_to(self.high, F.shape)
+        return self._within(F, low, high, numbers)
+
+    def continued(self, F: Floats, y: Floats, weight: Floats) -> tuple[Floats, Self]:
+        """As `apply`, for rows that come one after the other, and the guard after them.
+
+        A forecast that was off the response y (n,) by no more than ``width`` belongs to the expert's range for later
+        rows, so that a range follows responses that drift. Rows of ``weight`` (n,) zero teach nothing.
+        """
+        confirmed = (np.abs(F - y[:, None]) <= self.width) & (weight > 0.0)[:, None]
+        low, high = (np.vstack([now, np.where(confirmed, F, now)]) for now in (self.low, self.high))
+        low[1:] -= np.where(confirmed, self.width, 0.0)
+        high[1:] += np.where(confirmed, self.width, 0.0)
+        low, high = np.minimum.accumulate(low), np.maximum.accumulate(high)
+        return self._within(F, low[:-1], high[:-1])[0], replace(self, low=low[-1], high=high[-1])
+
+    def _within(
+        self, F: Floats, low: Floats, high: Floats, numbers: Indices | None = None
+    ) -> tuple[Floats, Booleans]:
+        """As `apply`, with the range [low, high] of every forecast, (n, M) each."""
+        aside = ~((low <= F) & (high >= F))
         if not aside.any():
             return F, aside
         rows = np.flatnonzero(aside.any(axis=1))
         part = F[rows]
-        others = _others_median(np.where(aside[rows], np.nan, part))
-        alone, absent = np.isnan(others), np.isnan(part)
+        room = TRUSTED * self.width
+        agreeing = np.where((low[rows] - room <= part) & (high[rows] + room >= part), part, np.nan)
+        apart = np.abs(agreeing - _middle_of_others(agreeing, self.voters))
+        aside[rows] &= ~(apart <= self.far).any(axis=0)
+        others, absent = _median_of_others(np.where(aside[rows], np.nan, part), self.voters), np.isnan(part)
+        alone = np.isnan(others)
         if (alone & absent).any():
             place = int(rows[(alone & absent).any(axis=1).argmax()])
             row = place if numbers is None else int(numbers[place])
             raise ValueError(f"X: a forecast is missing at row {row}, and no other can take its place; leave it out")
-        # Where no other expert is within its range, a forecast is cut to its own.
-        aside[rows] &= alone | absent | (np.abs(part - others) > self.far)
-        kept = np.where(alone, np.clip(part, self.low, self.high), others)
+        # Where no other expert is left, a forecast is cut to its own range.
+        kept = np.where(alone, np.clip(part, low[rows], high[rows]), others)
         out = F.copy()
         out[rows] = np.where(aside[rows], kept, part)
         return out, aside
 
 
-def _others_median(F: Floats) -> Floats:
-    """For every entry of F (n, M) the median of the row's other entries that are not NaN; NaN if there is none."""
-    M = F.shape[1]
-    out = np.full(F.shape, np.nan)
-    for m in range(M):
-        others = np.sort(np.delete(F, m, axis=1), axis=1)  # NaN comes last
+def _median_of_others(F: Floats, voters: Indices) -> Floats:
+    """For every entry of F (n, M) the median of the row's other voters that are not NaN; NaN if there is none."""
+    return np.asarray(_middle_of_others(F, voters).mean(axis=0))
+
+
+def _middle_of_others(F: Floats, voters: Indices) -> Floats:
+    """The lower and the upper median in the place of the median, (2, n, M): equal where other voters are odd."""
+    out = np.full((2, *F.shape), np.nan)
+    for m in range(F.shape[1]):
+        others = np.sort(F[:, voters[voters != m]], axis=1)  # NaN comes last
         count = (~np.isnan(others)).sum(axis=1)
         rows = np.flatnonzero(count)
-        below, above = (count[rows] - 1) // 2, count[rows] // 2
-        out[rows, m] = 0.5 * (others[rows, below] + others[rows, above])
+        out[0, rows, m] = others[rows, (count[rows] - 1) // 2]
+        out[1, rows, m] = others[rows, count[rows] // 2]
     return out
 
 

@@ -32,6 +32,7 @@ from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGat
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
+ONE_ROW = 3.0  # nats that one later row moves the weights of two candidates apart, at most
 MOST_LISTS, FEWEST_LISTS = 10, 2  # how often the list is fitted on splits, at most; and where rows are many
 MOST_LEARNED = 50_000  # rows that the list learns from; of n rows beyond that the square root of this times n
 MOST_ORDERED = 500_000  # rows in all random orders together: beyond 50,000 rows one order varies little
@@ -385,8 +386,10 @@ def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: 
 
     Forecasts and loss as in `mix`; ``weight`` (n,) are the sample weights. New rows are not tempered, as no candidate
     has seen them; a row of weight 0 is predicted, and changes nothing. The scale of every candidate follows its
-    squared errors with a memory of MEMORY rows. ``shares`` are then those that predict the next row, ``online`` (n,)
-    the predictions of the new rows.
+    squared errors with a memory of MEMORY rows. Where there are scales no candidate loses more than ONE_ROW in log
+    density against another one by a row: far from all forecasts the largest scale has the largest density, and one
+    wild response would hand the weight to the worst candidate. ``shares`` are then those that predict the next row,
+    ``online`` (n,) the predictions of the new rows.
     """
     state = begin(np.log(mixing.shares + TINY)) if mixing.switching is None else mixing.switching
     scale, online = mixing.scale, np.empty(len(forecasts))
@@ -395,11 +398,14 @@ def continue_mixing(mixing: Mixing, log_prior: Floats, forecasts: Floats, loss: 
             online[i] = state.weights @ forecasts[i]
             continue
         row = loss.part(slice(i, i + 1))
-        log_density = weight[i] * row.scaled(scale).log_density(forecasts[i : i + 1])
+        log_density = row.scaled(scale).log_density(forecasts[i : i + 1])
+        if loss.additive:  # the loss has a scale
+            log_density = np.maximum(log_density, log_density.max() - ONE_ROW)
+        log_density = weight[i] * log_density
         state, online[i : i + 1] = fixed_share(
             state, log_prior, log_density, forecasts[i : i + 1], min(weight[i], 1.0)
         )
-        if loss.additive:  # the loss has a scale
+        if loss.additive:
             scale = _followed(scale, row.error(forecasts[i : i + 1])[0], min(weight[i], 1.0) / MEMORY)
     return replace(mixing, shares=state.weights, online=online, scale=scale, switching=state)
 

@@ -120,8 +120,8 @@ class Trained:
 def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[RouterFit, RowView]:
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
-    Experts that make the same forecasts count as one, and of more than MOST_ROUTED only the most useful are in the
-    list; the others have no weight.
+    Experts that make the same forecasts count as one, those that diverge do not count, and of more than MOST_ROUTED
+    only the most useful are in the list; the others have no weight.
     """
     M = held_out.F.shape[1]
     everything, classes = np.arange(len(held_out.rows)), bool(task.routed.outputs)
@@ -130,11 +130,11 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
         y, weight = target[held_out.rows], task.sample_weight[held_out.rows]
         distinct = (screened_classes if classes else screened)(held_out.F, y, weight, distinct)
     sample, view = _prepare(task, held_out, target, everything, distinct)
-    fit = replace(_learned(task, sample, distinct), units=task.units)
-    if len(distinct) < M and classes:
+    fit = replace(_learned(task, sample, view.distinct), units=task.units)
+    if len(view.distinct) < M and classes:
         whole = _with_floors(task, held_out, target, everything)[0].part(fit.entries)
         fit = replace(fit, F=whole.observed, experts=whole.probabilities, weights=view.spread_out(fit.weights))
-    elif len(distinct) < M and isinstance(view.guard, ForecastGuard):
+    elif len(view.distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
     return fit, view
@@ -220,7 +220,10 @@ def _softmax_gates(task: TrainingTask, distinct: Indices) -> dict[str, GateChoic
 def _prepare(
     task: TrainingTask, held_out: HeldOut, target: Floats, known: Indices, distinct: Indices
 ) -> tuple[RouterSample, RowView]:
-    """The sample, and the view of its rows, which is learned from the entries ``known``."""
+    """The sample, and the view of its rows, which is learned from the entries ``known``.
+
+    Of the ``distinct`` experts those that diverge are left out where all entries are known.
+    """
     n, views = len(held_out.rows), _forecast_views(held_out)
     n_views, stacks = len(views[0]) // n, None
     inputs = task.seen(held_out.rows)
@@ -233,7 +236,8 @@ def _prepare(
         classes = classes.of_experts(distinct)
         F, looked, loss = classes.observed, classes.confidence, LogLoss()
     else:
-        guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]]), None
+        guard, classes = ForecastGuard.fit(held_out.F[known], target[held_out.rows[known]], distinct), None
+        distinct = guard.voters if len(known) == n else distinct  # the test of gates keeps the experts of the fit
         F = looked = guard.apply(*views)[0][:, distinct]
         if n_views > 1:
             stacks, lost = _fold_stacks(F, target[held_out.rows], task.sample_weight[held_out.rows], held_out.fold)
