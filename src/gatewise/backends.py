@@ -155,21 +155,21 @@ def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callabl
     """Some rows of a dask array or data frame X, and of ``others`` at the same rows, in memory, block by block.
 
     ``draw(n, d)`` gives, for n rows of d columns, the function (start, stop) -> places within the rows start to stop
-    of those that are wanted. The others, by name, are dask collections divided as X is, or in memory, or None.
+    of those that are wanted. The others, by name, are dask collections divided as X is, or in memory, or None. Rows
+    belong together by their place, as in memory, and not by an index.
     """
     kit, lazy = import_module("dask"), {k: v for k, v in others.items() if hasattr(v, "__dask_graph__")}
-    if hasattr(X, "columns"):
-        width = len(X.columns)
-        blocks = list(X.assign(**{f"gatewise {name}": values for name, values in lazy.items()}).to_delayed())
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, not {X.ndim}")
+    width, named = len(X.columns) if hasattr(X, "columns") else X.shape[1], hasattr(X, "columns")
+    for name, values in lazy.items():
+        if _n_blocks(values) != _n_blocks(X):
+            advice = "repartition" if hasattr(values, "divisions") else "rechunk"
+            raise ValueError(f"{name} must be divided into {_n_blocks(X)} blocks, as X is; {advice} it")
+    if named:
+        blocks = _joined_blocks(X, lazy)
     else:
-        if X.ndim != 2:
-            raise ValueError(f"X must have two dimensions, not {X.ndim}")
-        width = X.shape[1]
-        parts = {"X": _row_blocks(X)} | {name: _row_blocks(values) for name, values in lazy.items()}
-        for name, own in parts.items():
-            if len(own) != len(parts["X"]):
-                raise ValueError(f"{name} must be divided into {len(parts['X'])} blocks, as X is; rechunk it")
-        blocks = [list(block) for block in zip(*parts.values(), strict=True)]
+        blocks = [list(block) for block in zip(*map(_row_blocks, [X, *lazy.values()]), strict=True)]
     lengths = _known_lengths([X, *lazy.values()]) or kit.compute(*(kit.delayed(_length)(block) for block in blocks))
     starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     chosen = draw(starts[-1], width)
@@ -177,6 +177,40 @@ def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callabl
         *(kit.delayed(_taken)(*one, chosen) for one in zip(blocks, starts[:-1], starts[1:], strict=True))
     )
     return _together(taken, others, list(lazy), chosen, starts[-1])
+
+
+def _n_blocks(values: Any) -> int:
+    """How many blocks of rows a dask collection has."""
+    return int(values.npartitions if hasattr(values, "divisions") else values.numblocks[0])
+
+
+def _joined_blocks(X: Any, lazy: Mapping[str, Any]) -> list[Any]:
+    """The partitions of a dask data frame with the others as more columns, as delayed objects.
+
+    The graph is not optimised: where few columns are read that would join partitions, and not those of all alike.
+    """
+    frames = import_module("dask.dataframe")
+    columns = [one if hasattr(one, "divisions") else frames.from_dask_array(one) for one in lazy.values()]
+    if not columns:
+        return list(X.to_delayed())
+    joined = X.map_partitions(
+        _with_columns, *columns, names=tuple(lazy), align_dataframes=False, enforce_metadata=False
+    )
+    return list(joined.to_delayed(optimize_graph=False))
+
+
+def _with_columns(block: Any, *others: Any, names: Sequence[str]) -> Any:
+    """A block of a data frame with the others, one column each, as more columns, row by row."""
+    for name, values in zip(names, others, strict=True):
+        column = np.asarray(values)
+        if column.ndim == 2 and column.shape[1] == 1:
+            column = column[:, 0]
+        if column.ndim != 1:
+            raise ValueError(f"{name} must be one column, not of shape {column.shape}")
+        if len(column) != len(block):
+            raise ValueError(f"a block of X has {len(block)} rows, and of {name} {len(column)}; divide them alike")
+        block = block.assign(**{f"gatewise {name}": column})
+    return block
 
 
 def _together(

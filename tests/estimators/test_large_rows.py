@@ -77,6 +77,30 @@ class TestBlocks:
         there = plain.fit(lazy, dd.from_pandas(pd.Series(y), npartitions=3))
         same(there.predict(lazy).compute(), here.predict(X))
 
+    @pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index")  # dask uses it
+    @pytest.mark.parametrize("index", [True, False])
+    def test_frames_of_two_tables_belong_together_by_their_place(self, tmp_path, index):
+        X, y = data()
+        table, known = pd.DataFrame(X, columns=list("abc")), pd.DataFrame({"y": y, "other": 0.0})
+        for part in range(4):
+            rows = slice(100 * part, 100 * part + 100)
+            for name, frame in (("X", table), ("y", known)):
+                (tmp_path / name).mkdir(exist_ok=True)
+                frame[rows].reset_index(drop=True).to_parquet(tmp_path / name / f"{part}.parquet", index=index)
+        rows, answers = (dd.read_parquet(tmp_path / name) for name in ("X", "y"))
+        plain = prefit(X, y)
+        plain.experts = [(name, _OnFrames(expert)) for name, expert in plain.experts]
+        expected = plain.fit(table, y).predict(table)
+        for response in (answers["y"], answers[["y"]], da.from_array(y, chunks=100)):
+            found = plain.fit(rows, response)
+            np.testing.assert_allclose(found.predict(table), expected, atol=1e-12)
+            np.testing.assert_array_equal(found.out_of_fold_.y, y[found.out_of_fold_.rows])
+        short = answers[answers["y"] > y.min()]["y"]
+        with pytest.raises(ValueError, match="a block of X has 100 rows, and of y 99; divide them alike"):
+            plain.fit(rows, short)
+        with pytest.raises(ValueError, match="y must be divided into 4 blocks, as X is; repartition it"):
+            plain.fit(rows, answers["y"].repartition(npartitions=2))
+
     def test_numbers_of_four_bytes_stay_so_and_give_what_those_of_eight_give(self):
         X, y = data()
         small, seen = X.astype(np.float32), []

@@ -83,11 +83,30 @@ def test_copies_of_a_row_have_its_group():
 def test_weights_that_count_no_rows_stay_and_reach_the_experts(monkeypatch):
     for weight in (WHOLE + 0.5, WHOLE * 100.0):
         found = plain_fit_rows(weight, params={"line": {"sample_weight": weight}})
-        np.testing.assert_array_equal(found.weight, weight)
-        np.testing.assert_array_equal(found.params["line"]["sample_weight"], weight)
+        np.testing.assert_array_equal(found.weight, weight[weight > 0])
+        np.testing.assert_array_equal(found.params["line"]["sample_weight"], weight[weight > 0])
+        np.testing.assert_array_equal(found.source, np.flatnonzero(weight))
     monkeypatch.setattr(row_copies, "MOST_COUNTED", N)
-    np.testing.assert_array_equal(plain_fit_rows(WHOLE).weight, WHOLE)
+    np.testing.assert_array_equal(plain_fit_rows(WHOLE).weight, WHOLE[WHOLE > 0])
     np.testing.assert_array_equal(plain_fit_rows(np.arange(N) % 2).source, np.arange(1, N, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_weight_zero_change_nothing(kind):
+    make, experts, y, ask = KINDS[kind]
+    weight = np.where(np.arange(N) < 6, 0.0, RNG.uniform(0.5, 2.0, N))
+    other = y.copy()
+    other[:6] = 1e9 if kind == "numbers" else other[6:][other[6:] != other[6]][0]
+    changed = np.where(np.arange(N)[:, None] < 6, 50.0, X)
+    settings = gw.MoESettings(learners=(), test=False)
+    fits = [
+        make(experts, gates=["linear"], cv=splits(FOLD), random_state=0, settings=settings).fit(
+            rows, response, sample_weight=weight
+        )
+        for rows, response in ((X, y), (changed, other))
+    ]
+    np.testing.assert_array_equal(*(getattr(fit, ask)(X) for fit in fits))
+    assert fits[0].out_of_fold_.rows.min() == 6
 
 
 def test_experts_get_copies_in_the_place_of_weights_and_their_own_groups():

@@ -38,13 +38,16 @@ class FitRows:
 def fit_rows(given: FitRows, seed: int) -> FitRows:
     """The rows of a fit: each as often as its weight says, if weights (n,) count rows (`counts_rows`).
 
-    Weights are then one, and experts get no weights. Other weights stay. Experts get the rows in the order of the
-    table. Where some are equal the router takes them in an order that follows from their contents and the seed, so
-    that it does not matter where copies stand; rows that are held out in time keep their order. With metadata routing
-    weights count rows only if every expert asks for them.
+    Weights are then one, and experts get no weights. Other weights stay, and rows of weight 0 are left out. Experts
+    get the rows in the order of the table. Where some are equal the router takes them in an order that follows from
+    their contents and the seed, so that it does not matter where copies stand; rows that are held out in time keep
+    their order. With metadata routing weights count rows, and rows of weight 0 are left out, only if every expert
+    asks for weights.
     """
-    n, counts = len(given.y), counts_rows(given.weight) and _reach_all(given.params)
-    source = np.repeat(np.arange(n), given.weight.astype(np.intp)) if counts else np.arange(n)
+    n, reach = len(given.y), _reach_all(given.params)
+    counts = counts_rows(given.weight) and reach
+    often = given.weight if counts else given.weight > 0.0 if reach else np.ones(n)
+    source = np.repeat(np.arange(n), often.astype(np.intp))
     place = None if _in_time(given.splits) else _by_content(given, counts, source, seed)
     if np.array_equal(source, np.arange(n)):
         return replace(given, place=place)
@@ -52,10 +55,10 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
     return FitRows(
         _safe_indexing(given.X, source),
         given.y[source],
-        np.ones(len(source)),
+        np.ones(len(source)) if counts else given.weight[source],
         None if given.groups is None else given.groups[source],
         _moved(given.splits, source),
-        {name: _without_weights(own) for name, own in params.items()},
+        {name: _without_weights(own) for name, own in params.items()} if counts else params,
         given.source[source],
         place,
     )
