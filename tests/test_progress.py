@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gatewise as gw
-from gatewise.progress import Bar, display, Lines, listen, Progress, reported, RUNNING, Step
+from gatewise.progress import Bar, display, each, Lines, listen, Progress, reported, RUNNING, Step
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = X[:, 0] + 0.1 * np.sin(9 * X[:, 1])
@@ -106,6 +106,26 @@ def test_lines_when_piped_and_one_line_a_stage_unless_asked():
         lines = stream.getvalue().splitlines()
         assert len(lines) == expected
         assert lines[-1].startswith("fit: experts 3/3, c, in " if verbose > 1 else "fit: experts 3/3, in ")
+
+
+def test_of_unlike_pieces_the_time_left_is_told_by_what_they_usually_take():
+    steps = []
+    progress = Progress(steps.append, "fit")
+    progress.stage("list", total=3, costs=[0.1, 4.0, 8.0])
+    for _ in range(3):
+        progress.step()
+    assert steps[0].left is steps[1].left is None  # the first piece says little of the others
+    assert steps[2].left == pytest.approx(8.0 / 4.1 * steps[2].seconds)
+    assert steps[3].left == 0.0
+
+
+def test_the_pieces_of_a_stage_may_turn_out_later():
+    steps = []
+    assert list(each([3, 4])) == [3, 4]
+    with listen(steps.append), reported("fit") as progress:
+        progress.stage("search")
+        assert list(each([3, 4])) == [3, 4]
+    assert [(step.done, step.total) for step in steps] == [(0, 1), (1, 2), (2, 2)]
 
 
 def test_a_long_stage_tells_the_time_left_now_and_then():

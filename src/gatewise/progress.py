@@ -6,7 +6,7 @@ plain lines otherwise; `listen` hands every step to a function, for notebooks an
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -17,8 +17,9 @@ from typing import Any, NamedTuple, TextIO, TypeAlias
 class Step(NamedTuple):
     """What is told: ``done`` of ``total`` pieces of a stage of the work are finished.
 
-    ``seconds`` have passed since the stage began, and ``left`` seconds remain of it if the others take as long; None
-    before the first piece. ``note`` says which piece it was.
+    ``seconds`` have passed since the stage began, and ``left`` seconds remain of it if the others take as long, or as
+    much longer as pieces of their kind usually do; None before enough is done to tell. ``note`` says which piece it
+    was.
     """
 
     work: str
@@ -39,9 +40,12 @@ class Progress:
     def __init__(self, listener: Listener, work: str) -> None:
         self.listener, self.work = listener, work
         self.name, self.done, self.total, self._before, self._start = "", 0, 0, 0, perf_counter()
+        self._costs: Sequence[float] = ()
 
-    def stage(self, name: str, total: int = 1, done: int = 0) -> None:
+    def stage(self, name: str, total: int = 1, done: int = 0, costs: Sequence[float] = ()) -> None:
         """Begin a stage of ``total`` pieces, ``done`` of which were finished before; the stage before it ends.
+
+        ``costs`` are the relative times that the pieces usually take, where they differ.
 
         >>> steps = []
         >>> progress = Progress(steps.append, "fit")
@@ -52,7 +56,15 @@ class Progress:
         """
         self.finish()
         self.name, self.done, self.total, self._before, self._start = name, done, total, done, perf_counter()
+        self._costs = costs
         self._tell("")
+
+    def each(self, pieces: Sequence[Any]) -> Iterator[Any]:
+        """Pieces that the stage turns out to have, one after the other: each is finished when the next is taken."""
+        self.done, self.total, self._before, self._start = 0, len(pieces), 0, perf_counter()
+        for piece in pieces:
+            yield piece
+            self.step()
 
     def step(self, note: str = "", count: int = 1) -> None:
         """So many more pieces of the stage are finished."""
@@ -66,14 +78,25 @@ class Progress:
             self._tell("")
 
     def _tell(self, note: str) -> None:
-        seconds, fresh = perf_counter() - self._start, self.done - self._before
-        left = seconds / fresh * (self.total - self.done) if fresh else None
+        seconds, least = perf_counter() - self._start, 0.0
+        fresh, rest = float(self.done - self._before), float(self.total - self.done)
+        if self._costs:
+            fresh, rest = sum(self._costs[: self.done]), sum(self._costs[self.done :])
+            least = ENOUGH * rest
+        left = seconds / fresh * rest if fresh > least else None
         self.listener(Step(self.work, self.name, self.done, self.total, seconds, left, note))
 
 
+ENOUGH = 0.1  # of what is left: before as much of unlike pieces is done, nothing is said of the time left
 APART = 10.0  # seconds between two lines of one stage
 RUNNING: ContextVar[Progress | None] = ContextVar("gatewise_running", default=None)
 LISTENER: ContextVar[Listener | None] = ContextVar("gatewise_listener", default=None)
+
+
+def each(pieces: Sequence[Any]) -> Iterable[Any]:
+    """The pieces, counted as those of the present stage where a call tells its progress."""
+    now = RUNNING.get()
+    return pieces if now is None else now.each(pieces)
 
 
 @contextmanager
