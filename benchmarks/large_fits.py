@@ -4,12 +4,13 @@
 cases "cheap", "long" and "usual": there experts are fitted, cheap ones or a ridge regression, a tree and 30 rounds of
 boosting, and `StackingRegressor` with the same experts and folds is the rival. Every case tells the distance to the
 truth at fresh rows, root mean square, beside that of the convex stack of the same fit or of the rival: a fast fit
-that predicts worse does not count. Beside ready forecasts the rival is scikit-learn's boosting on inputs and
-forecasts, as it comes. In the case "trees" the distance is that of the mean of the tree members fitted to all rows,
-in both ways, and of their held-out forecasts. Memory is the largest of a process; beside a rival, whose process does
-not import Gatewise, also what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case
-"folder" writes Parquet files of some gigabytes, which it deletes again; a process of its own fits and predicts them
-as a dask data frame, and tells its largest memory (Linux only).
+that predicts worse does not count. Beside ready forecasts the rivals are scikit-learn's boosting on inputs and
+forecasts, as it comes, and weights by forecast errors (`benchmarks.error_forecasts`), which suit these designs. In
+the case "trees" the distance is that of the mean of the tree members fitted to all rows, in both ways, and of their
+held-out forecasts. Memory is the largest of a process; beside a rival, whose process does not import Gatewise, also
+what the fit adds to it. Threads are one unless ``--threads`` says otherwise. The case "folder" writes Parquet files
+of some gigabytes, which it deletes again; a process of its own fits and predicts them as a dask data frame, and tells
+its largest memory (Linux only).
 """
 
 import argparse
@@ -31,6 +32,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 import gatewise as gw
+from benchmarks.error_forecasts import by_forecast_errors
 from benchmarks.one_fit import FRESH, largest_gigabytes, make_rows, Size, without_trees
 from benchmarks.timing import RESULTS, save
 from gatewise.arrays import Floats
@@ -93,10 +95,17 @@ def measure(size: Size, trees: bool) -> dict[str, Any]:
         "cpu_seconds": time.process_time() - start,
         "distance": _distance(boosted.predict(fresh), truth),
     }
+    start = time.process_time()
+    weighed = by_forecast_errors(X[:, : size.d], X[:, size.d :], y)
+    plain = {
+        "cpu_seconds": time.process_time() - start,
+        "distance": _distance(weighed(fresh[:, : size.d], fresh[:, size.d :]), truth),
+    }
     return {
         **size._asdict(),
         "trees": trees,
         "boosted": rival,
+        "error_forecasts": plain,
         "cpu_seconds": used,
         "seconds": waited,
         "largest_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,

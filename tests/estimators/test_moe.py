@@ -882,7 +882,7 @@ def test_gates_of_little_share_that_are_missed_are_kept(seed, rate):
     assert np.abs(forecasts @ (raw - without)).max() > 0.005 * np.std(y)
     assert model.verdict_.headline == "a gate is used"
     assert np.abs(forecasts @ raw - model.predict(rows)).max() < 0.005 * np.std(y)
-    assert "what is not shown is that gates add" in model.summary()
+    assert "weights that are the same for every row, and that is not shown" in model.summary()
     facts = model.report()["candidates"]
     assert sum(np.exp(-one["price"]) for one in facts) == pytest.approx(1.0)
     assert next(one["price"] for one in facts if " gate" in one["candidate"]) == pytest.approx(

@@ -39,10 +39,16 @@ def summary_text(model: Any) -> str:
 def verdict_notes(model: Any) -> list[str]:
     """Sentences to read beside the verdict: what its gain is a gain of, and whose predictions ``predict`` gives."""
     notes = []
-    if model.verdict_.headline == "a gate is used":
+    verdict = model.verdict_
+    if verdict.headline == "a gate is used":
         notes.append(
-            f"the gain is that of the whole prediction over {model.verdict_.baseline}; what is not shown is that "
-            "gates add to all answers whose weights are the same for every row, which is what the test asks"
+            f"the gain compares the whole prediction with {verdict.baseline}; the test asks only whether gates help "
+            "beyond weights that are the same for every row, and that is not shown"
+        )
+    if verdict.gates and verdict.gain.low <= 0.0:
+        notes.append(
+            f"gates help beyond weights that are the same for every row (p = {verdict.p_value:.2g}); what the whole "
+            f"prediction saves over {verdict.baseline} is less certain"
         )
     if model.settings is not None and model.settings.readout == "single":
         notes.append(f"predictions are those of: {model.selected_}; the gain is the aggregate's")
