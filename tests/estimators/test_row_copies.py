@@ -91,6 +91,24 @@ def test_weights_that_count_no_rows_stay_and_reach_the_experts(monkeypatch):
     np.testing.assert_array_equal(plain_fit_rows(np.arange(N) % 2).source, np.arange(1, N, 2))
 
 
+class _LastBits(GaussianNB):
+    """Probabilities with last bits of their own, as those of an expert that was fitted to rows in another order."""
+
+    def predict_proba(self, X):
+        P = super().predict_proba(X)
+        noise = 2.0**-52 * RNG.integers(0, 5, size=len(P))
+        return P + noise[:, None] * [1.0, -1.0]
+
+
+def test_last_bits_of_probabilities_change_no_bit_of_a_share():
+    y = KINDS["classes"][2]
+    fits = [
+        gw.MoEClassifier([("bayes", bayes), *CLASSIFIERS[1:]], cv=splits(FOLD), random_state=0).fit(X, y)
+        for bayes in (GaussianNB(), _LastBits())
+    ]
+    np.testing.assert_array_equal(fits[0].weights_, fits[1].weights_)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_weight_zero_change_nothing(kind):
     make, experts, y, ask = KINDS[kind]

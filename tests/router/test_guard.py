@@ -124,6 +124,16 @@ def test_ranges_follow_responses_that_drift(known):
     assert (guard.continued(rows, responses, 0.0 * weight)[1].high == guard.high).all()
 
 
+def test_a_row_is_judged_by_what_was_known_before_it(known):
+    F, y = known
+    rows = F[:4].copy()
+    rows[1:, 0] += 40.0  # the first expert alone follows the responses
+    found, _ = ForecastGuard.fit(F, y).continued(rows, np.append(y[0], y[1:4] + 40.0), np.ones(4))
+    expected = rows.copy()
+    expected[1, 0] = rows[1, 1:].mean()
+    np.testing.assert_allclose(found, expected)
+
+
 def test_units_and_order_do_not_matter(known):
     F, y = known
     wild = F.copy()
