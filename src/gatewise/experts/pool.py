@@ -192,8 +192,9 @@ class Pool:
         done, now = [], RUNNING.get()
         if now is not None:
             now.stage(stage, M * len(splits))
+        fit_one = delayed(_fit_one)
         tasks = [
-            delayed(_fit_one)(
+            fit_one(
                 (self._label(name) + fold, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])),
                 expert,
                 X,
@@ -453,13 +454,20 @@ def _fit_one(
     label, column, outputs, missing, names = about
     y, keywords = targets[:, column], dict(zip(names, params, strict=True))
     whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
-    part, target = (X, y) if whole else (_safe_indexing(X, train), y[train])
+    part, target = (X, y) if whole else (_rows(X, train), y[train])
+    if keywords:
+        keywords = _check_method_params(X, keywords, indices=None if whole else train)
     with Noting(f"raised by {label}"):
-        model = clone(expert).fit(part, target, **_check_method_params(X, keywords, indices=None if whole else train))
+        model = clone(expert).fit(part, target, **keywords)
     if len(test) == 0:
         return model, np.empty(0)
-    answer = expert_predictions(model, _safe_indexing(X, test), label, outputs, test, missing)
+    answer = expert_predictions(model, _rows(X, test), label, outputs, test, missing)
     return None, answer if answer.base is None else answer.copy()  # one column would keep all of the rows in memory
+
+
+def _rows(X: Any, rows: Indices) -> Any:
+    """Some rows of X; of an array without scikit-learn's search for the kind of table, which takes longer."""
+    return X[rows] if type(X) is np.ndarray else _safe_indexing(X, rows)
 
 
 def _fold_labels(splits: Sequence[Split]) -> list[str]:
