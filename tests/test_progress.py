@@ -121,10 +121,10 @@ def test_of_unlike_pieces_the_time_left_is_told_by_what_they_usually_take():
 
 def test_the_pieces_of_a_stage_may_turn_out_later():
     steps = []
-    assert list(each([3, 4])) == [3, 4]
+    assert list(each([3, 4], 2)) == [3, 4]
     with listen(steps.append), reported("fit") as progress:
         progress.stage("search")
-        assert list(each([3, 4])) == [3, 4]
+        assert list(each([3, 4], 2)) == [3, 4]
     assert [(step.done, step.total) for step in steps] == [(0, 1), (1, 2), (2, 2)]
 
 

@@ -59,9 +59,12 @@ class Progress:
         self._costs = costs
         self._tell("")
 
-    def each(self, pieces: Sequence[Any]) -> Iterator[Any]:
-        """Pieces that the stage turns out to have, one after the other: each is finished when the next is taken."""
-        self.done, self.total, self._before, self._start = 0, len(pieces), 0, perf_counter()
+    def each(self, pieces: Iterable[Any], total: int) -> Iterator[Any]:
+        """Pieces that the stage turns out to have, one after the other: each is finished when the next is taken.
+
+        Those that are finished already stay counted.
+        """
+        self.total, self._before, self._start = self.done + total, self.done, perf_counter()
         for piece in pieces:
             yield piece
             self.step()
@@ -93,10 +96,10 @@ RUNNING: ContextVar[Progress | None] = ContextVar("gatewise_running", default=No
 LISTENER: ContextVar[Listener | None] = ContextVar("gatewise_listener", default=None)
 
 
-def each(pieces: Sequence[Any]) -> Iterable[Any]:
-    """The pieces, counted as those of the present stage where a call tells its progress."""
+def each(pieces: Iterable[Any], total: int) -> Iterable[Any]:
+    """The pieces, so many in all, counted as those of the present stage where a call tells its progress."""
     now = RUNNING.get()
-    return pieces if now is None else now.each(pieces)
+    return pieces if now is None else now.each(pieces, total)
 
 
 @contextmanager

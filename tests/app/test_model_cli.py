@@ -59,7 +59,7 @@ def test_from_a_file_to_a_page(run, data, tmp_path):
     facts = json.loads((tmp_path / "facts.json").read_text())
     assert facts["experts"] == ["line", "a <b> service"]
     assert "saved on these rows" in out  # the gain is the verdict's alone
-    told = "the gain is that of the whole prediction over the convex stack" in out
+    told = "the gain compares the whole prediction with the convex stack" in out
     assert told == (facts["verdict"]["headline"] == "a gate is used")
     assert [score["method"] for score in facts["test"]["scores"]][:2] == ["Gatewise", "convex stack"]
 

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import bounded_jobs
+from gatewise.progress import each
 from gatewise.scores.leaders import centre, leading_models
 from gatewise.scores.leaf_members import fit_boosted, fit_forest, fit_tree
 from gatewise.scores.local_members import fit_category, fit_neighbours
@@ -125,7 +126,8 @@ def fit_members(
 def in_threads(calls: Sequence[Callable[[], Any]], n_jobs: int | None) -> list[Any]:
     """The results of calls that spend their time in compiled code, each with one thread for linear algebra."""
     with threadpool_limits(1, "blas"):  # the result must not depend on the number of threads
-        return list(Parallel(n_jobs=bounded_jobs(n_jobs), prefer="threads")(delayed(call)() for call in calls))
+        pool = Parallel(n_jobs=bounded_jobs(n_jobs), prefer="threads", return_as="generator")
+        return list(each(pool(delayed(call)() for call in calls), len(calls)))
 
 
 def stack_weights(forecasts: Floats, scores: Floats) -> Floats:

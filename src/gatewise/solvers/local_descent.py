@@ -54,7 +54,7 @@ def descend_from(starts: Floats, features: Floats, y: Floats, F: Floats, radius:
     """
     unit = _unit(y, F)
     with thread_pools().limit(limits=1, user_api="blas"):  # of tiny matrices: more threads only wait for each other
-        found = [descend(start, features, y / unit, F / unit, radius) for start in each(list(starts))]
+        found = [descend(start, features, y / unit, F / unit, radius) for start in each(starts, len(starts))]
     mses = np.square(unit) * np.array([mse for _, mse in found])
     return LeastSquares(*_summary(np.array([theta for theta, _ in found]), mses, float(y.var())))
 
@@ -69,7 +69,7 @@ def descend_log_loss(starts: Floats, features: Floats, F: Floats, radius: float)
         return log_loss_and_grad(theta, features, F)
 
     with thread_pools().limit(limits=1, user_api="blas"):
-        found = [_descend(start, objective, radius) for start in each(list(starts))]
+        found = [_descend(start, objective, radius) for start in each(starts, len(starts))]
     losses = np.array([loss for _, loss in found])
     return LeastLogLoss(*_summary(np.array([theta for theta, _ in found]), losses, 1.0))
 
