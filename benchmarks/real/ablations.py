@@ -35,7 +35,7 @@ class UnguardedRouter(MoERegressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "UnguardedRouter":
         """As `MoERegressor.fit`."""
-        with patch.object(ForecastGuard, "fit", lambda F, _y: ForecastGuard.open(F.shape[1])):
+        with patch.object(ForecastGuard, "fit", lambda F, *_: ForecastGuard.open(F.shape[1])):
             super().fit(X, y, sample_weight, groups)
         return self
 
