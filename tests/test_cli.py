@@ -20,7 +20,7 @@ def run(gatewise):
     return gatewise
 
 
-@pytest.mark.slow
+@pytest.mark.pools
 def test_demo_ends_with_a_table_and_a_figure(run, tmp_path):
     code, out, _ = run("demo", "--json", "demo.json")
     assert code == 0

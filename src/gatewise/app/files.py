@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -181,27 +182,32 @@ def same_json(content: Any) -> Ours:
 
 def json_with(keys: Iterable[str]) -> Ours:
     """Tells whether a file is JSON with all of these keys, of the first entry if it is a list."""
-    wanted = set(keys)
+    return partial(_has_keys, frozenset(keys))
 
-    def ours(path: Path) -> bool:
-        try:
-            return wanted <= set(_shape(json.loads(path.read_text(encoding="utf-8")))[1:])
-        except ValueError:
-            return False
 
-    return ours
+def _has_keys(wanted: frozenset[str], path: Path) -> bool:
+    try:
+        return wanted <= set(_shape(json.loads(path.read_text(encoding="utf-8")))[1:])
+    except ValueError:
+        return False
 
 
 def same_header(columns: Iterable[Any]) -> Ours:
     """Tells whether a table has these columns and no others, in this order."""
-    wanted = [str(name) for name in columns]
-    return lambda path: header(path) == wanted
+    return partial(_has_header, [str(name) for name in columns])
+
+
+def _has_header(wanted: list[str], path: Path) -> bool:
+    return header(path) == wanted
 
 
 def header_with(columns: Iterable[str]) -> Ours:
-    """Tells whether a table has all of these columns, and perhaps others."""
-    wanted = set(columns)
-    return lambda path: wanted <= set(header(path))
+    """Tells whether a table has all of these columns, and perhaps others; other processes can be told it, too."""
+    return partial(_has_columns, frozenset(columns))
+
+
+def _has_columns(wanted: frozenset[str], path: Path) -> bool:
+    return wanted <= set(header(path))
 
 
 def header(path: Path) -> list[str]:
