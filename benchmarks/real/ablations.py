@@ -5,7 +5,7 @@ results are kept by data set, split and ablation: a run that was stopped goes on
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +23,7 @@ from benchmarks.real.summary import mean_errors
 from benchmarks.timing import provenance
 from gatewise.app.files import write_json
 from gatewise.app.terminal import console, Jobs, show_progress
-from gatewise.arrays import Floats
+from gatewise.arrays import Floats, Indices
 from gatewise.estimators import MoERegressor
 from gatewise.gates.registry import AUTOMATIC
 from gatewise.router.fitted_router import ForecastGuard
@@ -35,7 +35,11 @@ class UnguardedRouter(MoERegressor):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "UnguardedRouter":
         """As `MoERegressor.fit`."""
-        with patch.object(ForecastGuard, "fit", lambda F, *_: ForecastGuard.open(F.shape[1])):
+
+        def opened(F: Floats, _y: Floats, voters: Indices) -> ForecastGuard:
+            return replace(ForecastGuard.open(F.shape[1]), voters=voters)
+
+        with patch.object(ForecastGuard, "fit", opened):
             super().fit(X, y, sample_weight, groups)
         return self
 

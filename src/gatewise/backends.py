@@ -169,7 +169,7 @@ def gather(X: Any, others: Mapping[str, Any], draw: Callable[[int, int], Callabl
     if named:
         blocks = _joined_blocks(X, lazy)
     else:
-        blocks = [list(block) for block in zip(*map(_row_blocks, [X, *lazy.values()]), strict=True)]
+        blocks = [list(block) for block in zip(*map(_whole_blocks, [X, *lazy.values()]), strict=True)]
     lengths = _known_lengths([X, *lazy.values()]) or kit.compute(*(kit.delayed(_length)(block) for block in blocks))
     starts = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     chosen = draw(starts[-1], width)
@@ -184,10 +184,15 @@ def _n_blocks(values: Any) -> int:
     return int(values.npartitions if hasattr(values, "divisions") else values.numblocks[0])
 
 
+def _whole_blocks(values: Any) -> list[Any]:
+    """The blocks of rows as they are counted: dask joins no partitions of a graph that it does not optimise."""
+    return list(values.to_delayed(optimize_graph=False)) if hasattr(values, "divisions") else _row_blocks(values)
+
+
 def _joined_blocks(X: Any, lazy: Mapping[str, Any]) -> list[Any]:
     """The partitions of a dask data frame with the others as more columns, as delayed objects.
 
-    The graph is not optimised: where few columns are read that would join partitions, and not those of all alike.
+    Where few columns are read dask would join partitions, and not those of all collections alike.
     """
     frames = import_module("dask.dataframe")
     columns = [one if hasattr(one, "divisions") else frames.from_dask_array(one) for one in lazy.values()]
@@ -196,7 +201,7 @@ def _joined_blocks(X: Any, lazy: Mapping[str, Any]) -> list[Any]:
     joined = X.map_partitions(
         _with_columns, *columns, names=tuple(lazy), align_dataframes=False, enforce_metadata=False
     )
-    return list(joined.to_delayed(optimize_graph=False))
+    return _whole_blocks(joined)
 
 
 def _with_columns(block: Any, *others: Any, names: Sequence[str]) -> Any:

@@ -95,6 +95,8 @@ class TestBlocks:
             found = plain.fit(rows, response)
             np.testing.assert_allclose(found.predict(table), expected, atol=1e-12)
             np.testing.assert_array_equal(found.out_of_fold_.y, y[found.out_of_fold_.rows])
+        few = prefit(X, y).fit(da.from_array(X, chunks=(100, 3)), answers["y"])  # an array, and a column of files
+        np.testing.assert_allclose(few.predict(X), expected, atol=1e-12)
         short = answers[answers["y"] > y.min()]["y"]
         with pytest.raises(ValueError, match="a block of X has 100 rows, and of y 99; divide them alike"):
             plain.fit(rows, short)

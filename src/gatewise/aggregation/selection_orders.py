@@ -27,7 +27,7 @@ class Selection(NamedTuple):
     weighings: list[Weighing]
 
     def spread_out(self, among: Indices, L: int) -> "Selection":
-        """The same, as a choice from L candidates: those not ``among`` them have weight 0, infinitely far away."""
+        """The same among L candidates, where these have the numbers ``among``; the others have weight 0."""
 
         def spread(values: Floats, rest: float) -> Floats:
             out = np.full((*values.shape[:-1], L), rest)

@@ -202,7 +202,7 @@ def _has_header(wanted: list[str], path: Path) -> bool:
 
 
 def header_with(columns: Iterable[str]) -> Ours:
-    """Tells whether a table has all of these columns, and perhaps others; other processes can be told it, too."""
+    """Tells whether a table has all of these columns, and perhaps others. The result can be pickled."""
     return partial(_has_columns, frozenset(columns))
 
 

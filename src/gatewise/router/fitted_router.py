@@ -138,7 +138,7 @@ def _median_of_others(F: Floats, voters: Indices) -> Floats:
 
 
 def _middle_of_others(F: Floats, voters: Indices) -> Floats:
-    """The lower and the upper median in the place of the median, (2, n, M): equal where other voters are odd."""
+    """As `_median_of_others`, the lower and the upper median, (2, n, M): the same where an odd number is left."""
     out = np.full((2, *F.shape), np.nan)
     for m in range(F.shape[1]):
         others = np.sort(F[:, voters[voters != m]], axis=1)  # NaN comes last

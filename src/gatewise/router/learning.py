@@ -32,7 +32,7 @@ from gatewise.router.tree_members import ProductMembers, SharedLearners, TreeGat
 LEAST_ROWS = 2  # rows that a gate is fitted to, at least
 PARTS = 5  # parts that the rows are divided into: the shares for one part are learned from the others
 MEMORY = 100  # rows that the scales remember when rows are added later
-ONE_ROW = 3.0  # nats that one later row moves the weights of two candidates apart, at most
+ONE_ROW = 3.0  # nats: the log densities of two candidates at one later row differ by this, at most
 # How long the groups of a list take beside one another, roughly, for the time left: 1,000 rows of 20 forecasts.
 COSTS = {"plain": 0.1, "softmax": 7.0, "tree": 5.0, "shared": 12.0, "products": 2.0}
 MOST_LISTS, FEWEST_LISTS = 10, 2  # how often the list is fitted on splits, at most; and where rows are many
