@@ -32,6 +32,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gatewise as gw
 from gatewise.experts import ColumnExpert
 from gatewise.gates import FeatureGate, GATES, ScoreGate
+from gatewise.router import training
 from gatewise.router.fitted_router import disagreement, PredictionScale
 
 QUICK = gw.MoESettings(n_orders=3, spreads=(1.0, 10.0), learners=())
@@ -845,7 +846,8 @@ def test_an_expert_that_is_wild_on_one_row_in_a_hundred():
     assert dirty < 1.01 * clean
 
 
-def test_gates_that_lose_are_left_out_and_hardly_missed():
+def test_gates_that_lose_are_left_out_and_hardly_missed(monkeypatch):
+    monkeypatch.setattr(training, "error_gates", lambda _names: [])  # these hardly lose: they learn little on noise
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 3))
     F = x[:, [0]] + 0.7 * rng.normal(size=(400, 3))
@@ -865,7 +867,8 @@ def test_gates_that_lose_are_left_out_and_hardly_missed():
 
 
 @pytest.mark.parametrize(("seed", "rate"), [(1, 0.45), (2, 3.28), (3, 0.3)])
-def test_gates_of_little_share_that_are_missed_are_kept(seed, rate):
+def test_gates_of_little_share_that_are_missed_are_kept(seed, rate, monkeypatch):
+    monkeypatch.setattr(training, "error_gates", lambda _names: [])
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(200, 3))
     F = x[:, [0]] + 0.7 * rng.normal(size=(200, 3))

@@ -8,7 +8,7 @@ import pytest
 from gatewise.gates.inputs import Inputs
 from gatewise.gates.registry import AUTOMATIC, GATES
 from gatewise.losses import ResidualLoss
-from gatewise.router.candidates import candidate_list, log_prior, PRIOR
+from gatewise.router.candidates import candidate_list, CONVEX, error_gates, log_prior, PRIOR, promising
 from gatewise.router.learning import fit_lists
 from gatewise.router.members import ListRows, mixed_with_mean
 from gatewise.router.settings import LEARNERS
@@ -27,9 +27,9 @@ def rows(sample, fade=1.0):
 @pytest.fixture
 def listed():
     ks = {name: (None,) if GATES[name].needs_forecasts else (None, 1, 2) for name in ON_FEATURES}
-    trees = [*tree_gates(), *shared_learners(LEARNERS)]
+    others = [*error_gates({"linear": (None, 1), "quadratic": (None,)}), *tree_gates(), *shared_learners(LEARNERS)]
     return candidate_list(
-        ["a", "b", "c"], {name: list(product((0.3, 3.0), k)) for name, k in ks.items()}, True, trees
+        ["a", "b", "c"], {name: list(product((0.3, 3.0), k)) for name, k in ks.items()}, True, others
     )
 
 
@@ -93,7 +93,7 @@ def test_forecasts_are_gate_times_experts_plus_what_is_always_on(fitted, sample)
 def test_far_from_the_data_a_gate_is_the_stack_up_to_the_floor(fitted, sample):
     far = rows(sample, fade=0.0)
     for s, c in enumerate(fitted.candidates):
-        if c.kind == "gate" and c.k is None:
+        if c.kind == "gate" and c.k is None and c.start == "stack":
             weights = fitted.mean_weights(np.eye(len(fitted.candidates))[s], far)
             np.testing.assert_allclose(weights, np.tile(mixed_with_mean(fitted.stack), (300, 1)))
 
@@ -121,3 +121,48 @@ def test_the_prior_is_divided_by_family(fitted):
 def test_a_family_that_is_left_out_leaves_its_prior_to_the_others():
     few = candidate_list(["a", "b"], {}, corrected=False)
     np.testing.assert_allclose(np.exp(log_prior(few)), 0.25)
+
+
+def test_error_gates_are_powers_of_the_errors_that_ridge_regressions_expect(sample):
+    inputs, F, y = sample
+    weight = np.random.default_rng(0).integers(0, 3, 300).astype(float)
+    seen, candidates = rows(sample), candidate_list(["a", "b", "c"], {}, False, error_gates({"quadratic": (None, 2)}))
+    split = np.flatnonzero(weight), np.arange(300)
+    ((fitted, forecasts),) = fit_lists(candidates, seen, ResidualLoss(y), weight, [split], 0)
+    phi, expected = seen.maps["quadratic"].features(inputs, F), np.empty((300, 3))
+    levels = []
+    for m in range(3):
+        squares = (y - F[:, m]) ** 2
+        logs = np.log(squares + 1e-3 * np.average(squares, weights=weight))
+        level = np.average(logs, weights=weight)
+        heavy = np.sqrt(weight)[:, None] * np.vstack([phi])
+        rows_of_prior = np.pi / np.sqrt(2.0) * np.eye(phi.shape[1])
+        target = np.concatenate([np.sqrt(weight) * (logs - level), np.zeros(phi.shape[1])])
+        expected[:, m] = phi @ np.linalg.lstsq(np.vstack([heavy, rows_of_prior]), target, rcond=None)[0]
+        levels.append(level)
+    for s, c in enumerate(candidates):
+        if c.steepness:
+            start = mixed_with_mean(fitted.stack) if c.start == "stack" else np.exp(levels) ** -c.steepness
+            weights = start * np.exp(expected) ** -c.steepness
+            if c.k:
+                weights[np.arange(300), weights.argmin(axis=1)] = 0.0
+            weights /= weights.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(fitted.mean_weights(np.eye(len(candidates))[s], seen), weights, atol=1e-9)
+            np.testing.assert_allclose(forecasts[:, s], (weights * F).sum(axis=1), atol=1e-9)
+
+
+def test_an_expert_without_any_error_has_all_the_weight(sample):
+    inputs, F, y = sample
+    exact = (inputs, np.column_stack([F[:, 0], y, F[:, 2]]), y)
+    candidates = candidate_list(["a", "b", "c"], {}, False, error_gates({"linear": (None,)}))
+    ((fitted, _),) = fit_lists(
+        candidates, rows(exact), ResidualLoss(y), np.ones(300), [(np.arange(300), np.arange(300))], 0
+    )
+    equal = [c.start == "equal" for c in candidates]
+    assert fitted.mean_weights(np.array(equal, float), rows(exact))[:, 1].min() > 0.99
+
+
+def test_error_gates_are_always_worth_fitting():
+    few = error_gates({"linear": (None, 1)})
+    tried = (CONVEX, *few)
+    assert promising(tried, tried, np.array([1.0, *[5.0] * len(few)]), 10_000) == tried

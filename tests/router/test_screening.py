@@ -4,7 +4,8 @@ import numpy as np
 
 import gatewise as gw
 from gatewise.experts import ColumnExpert
-from gatewise.router.screening import MOST_ROUTED, screened, screened_classes
+from gatewise.router import screening, training
+from gatewise.router.screening import MOST_ROUTED, screened, screened_classes, screening_rows
 
 LIGHT = gw.MoESettings(n_orders=1, spreads=(1.0,), learners=(), test=False)
 
@@ -62,6 +63,34 @@ def test_a_gate_with_many_coefficients_has_small_spreads_only():
     experts = [(f"e{m}", ColumnExpert(m)) for m in range(4)]
     light = gw.MoESettings(n_orders=1, learners=(), test=False)
     model = gw.MoERegressor(experts, gates=["linear", "quadratic"], k=None, cv="prefit", settings=light).fit(X, y)
-    tried = {name: {c.spread for c in model.candidates_ if c.name == name} for name in ("linear", "quadratic")}
+    tried = {
+        name: {c.spread for c in model.candidates_ if c.name == name and c.spread} for name in ("linear", "quadratic")
+    }
     assert tried["quadratic"] == {0.3, 1.0}  # 4 x 44 coefficients: 4 n / C = 1.4
     assert tried["linear"] == {0.3, 1.0, 3.0}  # 4 x 8: 7.5
+
+
+def test_the_rows_that_choose_experts_are_half_and_divide_no_group():
+    units = np.repeat(np.arange(30), 4)
+    chosen = screening_rows(120, units, 0)
+    assert chosen.sum() == 60
+    assert all(len(np.unique(chosen[units == unit])) == 1 for unit in range(30))
+    assert not np.array_equal(screening_rows(100, None, 0), screening_rows(100, None, 1))
+
+
+def test_held_out_errors_are_not_flattered_by_the_choice_of_experts(monkeypatch):
+    """Of 120 experts that are alike, the ten that agree best with some responses by chance do so with no others."""
+    for module in (screening, training):
+        monkeypatch.setattr(module, "MOST_ROUTED", 10)
+    told, fresh = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        truth = rng.normal(size=1200)
+        F, y = truth[:, None] + 2.0 * rng.normal(size=(1200, 120)), truth + rng.normal(size=1200)
+        experts = [(f"e{m}", ColumnExpert(m)) for m in range(120)]
+        model = gw.MoERegressor(experts, gates=["linear"], cv="prefit", settings=LIGHT, random_state=0)
+        model.fit(F[:200], y[:200])
+        assert len(model.left_out_) == 110
+        told += model.report()["held_out_errors"]
+        fresh.append(np.mean((model.predict(F[200:]) - y[200:]) ** 2))
+    assert 0.9 < np.mean(told) / np.mean(fresh) < 1.12  # 0.66 where the same rows choose and judge

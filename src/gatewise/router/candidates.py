@@ -11,8 +11,11 @@ import numpy as np
 
 from gatewise.arrays import Floats
 
+Start = Literal["stack", "equal"]
 Kind = Literal["single", "stack", "gate", "shared"]
 Family = Literal["plain", "softmax", "top-k", "tree", "forest", "boosted", "products", "class stack"]
+# Of error gates: the weights that they start from, and how steeply these fall with the expected errors.
+ERROR_GATES: tuple[tuple[Start, float], ...] = (("stack", 1.0), ("stack", 2.0), ("equal", 2.0))
 STACK_SPREADS = (0.3, 1.0, 3.0)  # prior standard deviations of the correction's coefficients, beside a stack
 SHARED_FAMILIES: Mapping[str, Family] = {"forest": "forest", "boosted": "boosted", "products": "products"}
 CLOSE = 1 / 3  # of what the best candidate saves: those that are not farther behind are fitted to many rows
@@ -39,10 +42,12 @@ class Candidate:
     ``kind`` "single" is one expert, by its name. "stack" is the "convex" combination of the experts, a "greedy"
     selection of them, or their "mean".
     "gate" is a gate by its name, with the ``spread`` (prior standard deviation) of its coefficients, or the ``depth``
-    and number of boosted ``trees``, and the number ``k`` of active experts, None for all. "shared" is the convex
-    stack plus what a learner on inputs and forecasts adds to it, by the learner's name, with its number of boosted
-    trees; or a stack of class probabilities that is no mixture of the experts'. A ``corrected`` candidate adds a
-    linear combination of the experts, the same for all rows.
+    and number of boosted ``trees``, and the number ``k`` of active experts, None for all. An error gate has a
+    ``steepness``: its weights ``start`` from the stack's or from equal ones, and fall with this power of the squared
+    error that a regression expects of every expert. "shared" is the convex stack plus what a learner on inputs and
+    forecasts adds to it, by the learner's name, with its number of boosted trees; or a stack of class probabilities
+    that is no mixture of the experts'. A ``corrected`` candidate adds a linear combination of the experts, the same
+    for all rows.
     """
 
     kind: Kind
@@ -52,6 +57,8 @@ class Candidate:
     corrected: bool = False
     depth: int = 0
     trees: int = 0
+    steepness: float = 0.0
+    start: Start = "stack"
 
     @property
     def family(self) -> Family:
@@ -73,7 +80,9 @@ class Candidate:
         if self.depth:
             words += [f"depth {self.depth}" + self._count()]
         elif self.kind == "gate":
-            words += [f"spread {self.spread:g}"] + ([f"top {self.k}"] if self.k else [])
+            words += [f"spread {self.spread:g}"] if self.spread else [f"by expected errors ^ {self.steepness:g}"]
+            words += ["from equal weights"] if self.start == "equal" else []
+            words += [f"top {self.k}"] if self.k else []
         if self.corrected:
             words += ["corrected" if self.kind == "gate" else f"corrected by {self.spread:g}"]
         return ", ".join(words)
@@ -90,14 +99,14 @@ def candidate_list(
     experts: Sequence[str],
     gates: Mapping[str, Sequence[tuple[float, int | None]]],
     corrected: bool,
-    trees: Sequence[Candidate] = (),
+    others: Sequence[Candidate] = (),
 ) -> tuple[Candidate, ...]:
     """The list: every expert, the stacks, every gate with its spreads and numbers of active experts, shared parts.
 
     The greedy stack comes with the corrected ones, both for forecasts of numbers.
     ``gates`` gives by the gate's name pairs to try: a spread and a number of active experts, None for all. Top-K
-    gates are never corrected, because a correction needs the forecasts of all experts. ``trees`` are candidates made
-    of trees.
+    gates are never corrected, because a correction needs the forecasts of all experts. ``others`` follow: error
+    gates, and candidates made of trees.
 
     >>> [str(c) for c in candidate_list(["a", "b"], {"linear": [(1.0, None), (1.0, 1)]}, corrected=False)]
     ['a', 'b', 'convex stack', 'mean stack', 'linear gate, spread 1', 'linear gate, spread 1, top 1']
@@ -116,7 +125,21 @@ def candidate_list(
     listed += [
         Candidate("gate", name, spread, k) for name, pairs in gates.items() for spread, k in pairs if k is not None
     ]
-    return (*plain, *listed, *trees)
+    return (*plain, *listed, *others)
+
+
+def error_gates(names: Mapping[str, Sequence[int | None]]) -> list[Candidate]:
+    """Error gates of every name, with its numbers of active experts.
+
+    >>> [str(c) for c in error_gates({"linear": [None]})][-1]
+    'linear gate, by expected errors ^ 2, from equal weights'
+    """
+    return [
+        Candidate("gate", name, k=k, steepness=steepness, start=start)
+        for name, ks in names.items()
+        for k in ks
+        for start, steepness in ERROR_GATES
+    ]
 
 
 def promising(
@@ -124,12 +147,12 @@ def promising(
 ) -> tuple[Candidate, ...]:
     """The candidates worth fitting on many rows, given the mean errors (S,) of those tried on n of them.
 
-    They are all that cost little ("plain"); the best one of every family, the first among equals, and of the softmax
-    gates in `FEW` the best one each; those whose error is above the least by at most CLOSE times what the least saves
-    of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a mean squared error; and after
-    each of these the next larger one of its kind, in depth, trees or spread, as more rows can pay for it. Spreads
-    beyond the one after the best of a gate are left out: where widening it no longer helped, still wider ones take
-    most of the time for nothing.
+    They are all that cost little, plain answers and error gates; the best one of every family, the first among
+    equals, and of the softmax gates in `FEW` the best one each; those whose error is above the least by at most CLOSE
+    times what the least saves of the convex stack's, or by at most CLOSE times the standard error sqrt(2 / n) of a
+    mean squared error; and after each of these the next larger one of its kind, in depth, trees or spread, as more
+    rows can pay for it. Spreads beyond the one after the best of a gate are left out: where widening it no longer
+    helped, still wider ones take most of the time for nothing.
 
     >>> small, middle, large = (Candidate("gate", "linear", spread) for spread in (0.3, 1.0, 3.0))
     >>> promising([small, middle, large], [CONVEX, small, middle], np.array([1.5, 1.0, 1.2]), 9999) == (small, middle)
@@ -137,18 +160,19 @@ def promising(
     """
     least, stack = float(errors.min()), float(errors[tried.index(CONVEX)])
     most = least + CLOSE * max(stack - least, sqrt(2.0 / n) * abs(least))
-    groups = [(c.family, c.name if c.family == "softmax" and c.name in FEW else "") for c in tried]
-    best: dict[tuple[str, str], int] = {}
+    groups = [(c.family, c.name if c.family == "softmax" and c.name in FEW else "", c.steepness > 0.0) for c in tried]
+    best: dict[tuple[str, str, bool], int] = {}
     for s in np.argsort(np.round(errors / (abs(least) or 1.0), EQUAL), kind="stable").tolist():
         best.setdefault(groups[s], s)
     kept = {c for s, c in enumerate(tried) if errors[s] <= most or best[groups[s]] == s}
     paths: dict[tuple[str, str, int | None, bool], list[Candidate]] = {}
     for c in sorted(candidates, key=lambda c: (c.depth, c.trees, c.spread)):
-        paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)
+        if not c.steepness:
+            paths.setdefault((c.kind, c.name, c.k, c.corrected), []).append(c)
     kept |= {larger for path in paths.values() for c, larger in pairwise(path) if c in kept}
     known = dict(zip(tried, errors.tolist(), strict=True))
     kept -= {c for path in paths.values() for c in _too_wide(path, known)}
-    return tuple(c for c in candidates if c.family == "plain" or c in kept)
+    return tuple(c for c in candidates if c.family == "plain" or c.steepness or c in kept)
 
 
 def _too_wide(path: Sequence[Candidate], errors: Mapping[Candidate, float]) -> Sequence[Candidate]:

@@ -6,6 +6,7 @@ from functools import reduce
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import softmax
 
 from gatewise.aggregation.fixed_share import begin, fixed_share, SwitchingState
@@ -52,6 +53,7 @@ class RouterSample:
     as the list sees them that is fitted without the fold, and ``stacks`` (K, M) are the convex stacks that ordinary
     out-of-fold forecasts give without each fold: those that predictions are held against. ``loss`` and
     ``sample_weight`` (n,) are those of the n rows. ``rate`` is the power of the likelihood, before `information`.
+    Entries that are not ``fresh`` (N,) chose the experts: the list is fitted to them, but not judged on them.
     """
 
     seen: ListRows
@@ -60,10 +62,14 @@ class RouterSample:
     sample_weight: Floats
     rate: float
     stacks: Floats | None = None
+    fresh: NDArray[np.bool_] | None = None
 
     def part(self, entries: Indices) -> Self:
         """Some of the entries, with ordinary out-of-fold forecasts."""
-        return replace(self, seen=self.seen.part(entries), held_out=self.held_out.part(entries), stacks=None)
+        fresh = None if self.fresh is None else self.fresh[entries]
+        return replace(
+            self, seen=self.seen.part(entries), held_out=self.held_out.part(entries), stacks=None, fresh=fresh
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +190,7 @@ def learn(
     entries = np.arange(len(seen.F)) % n  # of all views
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     weight = weight[entries]
-    splits = _gate_splits(data, weight, seed)
+    splits = _gate_splits(sample, weight, seed)
     used = np.concatenate([out for _, out in splits])
     rows, loss = data.rows[entries[used]], sample.loss.part(data.rows[entries])
     used_loss = loss if np.array_equal(used, np.arange(len(seen.F))) else loss.part(used)
@@ -498,21 +504,24 @@ def _held_out_calibration(
     return found
 
 
-def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
-    """Pairs of rows of what the list sees, those to fit it on and those to predict: entries, or those of a view.
+def _gate_splits(sample: RouterSample, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
+    """Pairs of rows of what the list sees, those to fit it on and fresh ones to predict: entries, or those of a view.
 
     Splits with fewer than LEAST_ROWS entries of positive weight to fit on are left out. If no split remains, as with
     one held-out part, the entries are divided at random into PARTS parts.
     """
+    data, n = sample.held_out, len(sample.held_out.rows)
+    fresh = np.ones(n, np.bool_) if sample.fresh is None else sample.fresh
     learners: Iterable[tuple[Indices, Indices]] = data.learners()
     if data.nested is not None:  # the first view is that of the list fitted to all rows
-        starts = len(data.rows) * np.arange(1, 1 + len(data.nested))
+        starts = n * np.arange(1, 1 + len(data.nested))
         learners = [(known + start, out + start) for (known, out), start in zip(learners, starts, strict=True)]
+    learners = [(known, out[fresh[out % n]]) for known, out in learners]
     splits = [(known, out) for known, out in learners if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)]
     if splits:
-        return _merged(splits, MOST_LISTS if len(data.rows) <= MOST_LEARNED else FEWEST_LISTS)
-    part = np.random.default_rng(seed).permutation(len(data.rows)) % min(PARTS, len(data.rows))
-    return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(part.max() + 1)]
+        return _merged(splits, MOST_LISTS if n <= MOST_LEARNED else FEWEST_LISTS)
+    part = np.random.default_rng(seed).permutation(n) % min(PARTS, n)
+    return [(np.flatnonzero(part != j), np.flatnonzero((part == j) & fresh)) for j in range(part.max() + 1)]
 
 
 def _merged(splits: list[tuple[Indices, Indices]], most: int) -> list[tuple[Indices, Indices]]:

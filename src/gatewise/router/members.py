@@ -4,17 +4,17 @@ A group of members is fitted at once, for all samples. Member s of it predicts s
 on the simplex, and a shared part, which is zero for most members.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isqrt
-from typing import Any, Protocol, Self
+from math import isqrt, pi
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from scipy.special import softmax
 
 from gatewise import kernels
-from gatewise.arrays import FieldsOnly, Floats, Indices
+from gatewise.arrays import FieldsOnly, Floats, Indices, TINY
 from gatewise.gates.feature_maps import about_what_matters, FixedFeatures, GateFeatures, MOST_ROWS
 from gatewise.gates.inputs import Inputs
 from gatewise.kernels.simd.tile import TILE
@@ -42,6 +42,9 @@ FINE, FINE_PROBABILITY = 3e-3, 1e-2
 RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
 WHOLE = 4096  # entries up to which the features of all are held
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
+LEAST_ERROR = 1e-3  # of an expert's mean squared error is added to every squared error before its log is taken
+# Of the log of a squared error about what is expected of it: that of the log of the square of a normal number.
+LOG_VARIANCE = pi**2 / 2.0
 MOST_GATE_ROWS, ROWS_PER_COEFFICIENT = (
     20_000,
     10,
@@ -131,10 +134,14 @@ class CommonFit(FieldsOnly):
 
 @dataclass(frozen=True, eq=False)
 class ListTask:
-    """Rows with their loss, the samples of them that the list is fitted to, and what each of these fits shares."""
+    """Rows with their loss, the samples of them that the list is fitted to, and what each of these fits shares.
+
+    ``errors`` (n, M) are those of the experts' forecasts.
+    """
 
     rows: ListRows
     loss: Loss
+    errors: Floats
     samples: tuple[RowSample, ...]
     commons: tuple[CommonFit, ...]
     n_entries: int  # rows of one view
@@ -151,6 +158,7 @@ class ListTask:
         stacks = stack_weights(F, loss, weights)
         references = np.array([mixed_with_mean(stack) for stack in stacks])
         scales = np.broadcast_to(loss.calibrated(F @ references.T, weights.T).scale, len(stacks)).tolist()
+        errors = loss.error(F)
         centers = weights @ F / weights.sum(axis=1, keepdims=True)
         variances = np.average((F - centers[0]) ** 2, axis=0, weights=weights[0])
         common = centers[0], float(np.sqrt(variances.mean())) or 1.0, np.argsort(variances, kind="stable")
@@ -160,7 +168,7 @@ class ListTask:
             last = follows and j == len(scales) - 1
             samples.append(RowSample(references[j], weights[j], scale, asked[j], *linear, last))
             commons.append(CommonFit(stacks[j], scale, centers[j], *common))
-        return cls(rows, loss, tuple(samples), tuple(commons), len(F) // rows.n_views)
+        return cls(rows, loss, errors, tuple(samples), tuple(commons), len(F) // rows.n_views)
 
 
 def mixed_with_mean(stack: Floats) -> Floats:
@@ -356,12 +364,80 @@ def linear_parts(common: CommonFit, coefficients: Floats, F: Floats) -> dict[str
     return {"intercept": np.full(len(F), constant), "linear correction": F @ coefficients[1:]}
 
 
+class ExpectedErrors(NamedTuple):
+    """What a ridge regression expects of the log squared error of every expert: level + features . slopes.
+
+    An expert whose error the inputs say nothing about is expected at its mean everywhere, and so is every expert far
+    from the data.
+    """
+
+    level: Floats  # (M,)
+    slopes: Floats  # (M, p)
+
+    @classmethod
+    def fit(cls, features: Floats, errors: Floats, weight: Floats) -> Self:
+        """Regress the logs of errors (n, M) on features (n, p), with sample weights (n,)."""
+        mean = weight @ errors / weight.sum()
+        logs = np.log(np.maximum(errors + LEAST_ERROR * np.maximum(mean, LEAST_ERROR * mean.max()), TINY))
+        level = weight @ logs / weight.sum()
+        heavy = weight[:, None] * features
+        precision = heavy.T @ features + LOG_VARIANCE * np.eye(features.shape[1])  # slopes have a variance of one
+        return cls(level, np.linalg.solve(precision, heavy.T @ (logs - level)).T)
+
+    def gate(self, candidate: Candidate, reference: Floats) -> Floats:
+        """The parameters (M, 1 + p) of an error gate, those of a constant first."""
+        level = np.log(reference) if candidate.start == "stack" else -candidate.steepness * self.level
+        return np.column_stack([level, -candidate.steepness * self.slopes])
+
+
+class _PathPlan(NamedTuple):
+    """What is fitted for some softmax gates: spreads by name, numbers of active experts by name and correction."""
+
+    names: tuple[str, ...]
+    spreads: dict[str, tuple[float, ...]]
+    ks: dict[tuple[str, bool], list[int]]
+    steep: tuple[str, ...]  # names of gates with error gates
+
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate]) -> Self:
+        """What these candidates ask for."""
+        searched = [c for c in candidates if not c.steepness]
+        spreads: dict[str, tuple[float, ...]] = {}
+        ks: dict[tuple[str, bool], list[int]] = {(c.name, c.corrected): [] for c in searched}
+        for c in searched:
+            spreads[c.name] = tuple(sorted({*spreads.get(c.name, ()), c.spread}))
+            if c.k is not None and c.k not in ks[c.name, False]:
+                ks[c.name, False].append(c.k)
+        names, steep = ({c.name: None for c in some} for some in (candidates, [c for c in candidates if c.steepness]))
+        return cls(tuple(names), spreads, ks, tuple(steep))
+
+    def place(self, candidate: Candidate) -> tuple[int, int]:
+        """Where the mixtures of a candidate are among those that come with its path."""
+        active = 1 + self.ks[candidate.name, False].index(candidate.k) if candidate.k else 0
+        return self.spreads[candidate.name].index(candidate.spread), active
+
+
+def _expected_errors(
+    features: Mapping[str, Columns], task: ListTask, samples: Sequence[RowSample]
+) -> list[dict[str, ExpectedErrors]]:
+    """The expectations of every sample by the name of a gate, from its features (n, p)."""
+    weights = np.stack([sample.sample_weight for sample in samples])
+    used = np.flatnonzero(weights.any(axis=0))
+    errors, columns = task.errors[used], {name: one[used] for name, one in features.items()}
+    found = []
+    for weight in weights[:, used]:
+        own = weight > 0.0
+        found.append({name: ExpectedErrors.fit(one[own], errors[own], weight[own]) for name, one in columns.items()})
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class SoftmaxMembers(FieldsOnly):
     """Softmax gates, each with a path of spreads; some with a linear correction that is fitted with the gate.
 
     ``maps`` has the features of every gate by its name. ``paths`` holds the fitted gates by name and by whether they
-    are corrected, one for each of the ``spreads`` of that name.
+    are corrected, one for each of the ``spreads`` of that name. Error gates have weights that fall with the squared
+    errors that are expected of the experts: ``errors`` has the expectations by the gate's name.
     """
 
     candidates: tuple[Candidate, ...]
@@ -369,44 +445,52 @@ class SoftmaxMembers(FieldsOnly):
     maps: Mapping[str, GateFeatures]
     paths: Mapping[tuple[str, bool], GatePath]
     spreads: Mapping[str, tuple[float, ...]]
+    errors: Mapping[str, ExpectedErrors]
 
     @classmethod
     def fit(cls, candidates: tuple[Candidate, ...], task: ListTask) -> FittedGroup:
-        """Fit every gate along its path."""
-        F, tried = task.rows.F, dict.fromkeys((c.name, c.spread) for c in candidates)
-        spreads = {name: tuple(sorted(spread for one, spread in tried if one == name)) for name, _ in tried}
-        gates = list({(c.name, c.corrected): None for c in candidates})
-        ks: dict[tuple[str, bool], list[int]] = {gate: [] for gate in gates}
-        for c in candidates:
-            if c.k is not None and c.k not in ks[c.name, False]:
-                ks[c.name, False].append(c.k)
-        linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, spreads)
+        """Fit every gate along its path, and the regressions of errors."""
+        plan, F = _PathPlan.of(candidates), task.rows.F
+        linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, plan.names)
         accuracy = FINE if task.loss.additive else FINE_PROBABILITY
         found: list[dict[tuple[str, bool], FittedPath]] = [{} for _ in task.samples]
+        expected: list[dict[str, ExpectedErrors]] = [{} for _ in task.samples]
+        looked: list[dict[str, Floats]] = [{} for _ in task.samples]  # features of error gates at the rows asked for
         for numbers, names in _shared_maps(maps).items():
             features = feature_columns({name: maps[numbers[0]][name] for name in names}, task.rows)
-            here = [gate for gate in gates if gate[0] in features]
+            here = [gate for gate in plan.ks if gate[0] in features]
             requests = [
                 PathRequest(
-                    features[name], spreads[name], linear if on else None, GATE_SPREAD, ks[name, on], accuracy
+                    features[name],
+                    plan.spreads[name],
+                    linear if on else None,
+                    GATE_SPREAD,
+                    plan.ks[name, on],
+                    accuracy,
                 )
                 for name, on in here
             ]
             widest = max(one.shape[1] for one in features.values())
             most = max(MOST_GATE_ROWS, ROWS_PER_COEFFICIENT * F.shape[1] * widest)
             samples = [_thinned(task.samples[j], most) for j in numbers]
-            for j, paths in zip(numbers, sample_paths(requests, F, task.loss, samples), strict=True):
+            fits = sample_paths(requests, F, task.loss, samples) if requests else [[] for _ in samples]
+            for j, paths in zip(numbers, fits, strict=True):
                 found[j].update(zip(here, paths, strict=True))
+            steep = {name: features[name] for name in plan.steep if name in features}
+            for j, own in zip(numbers, _expected_errors(steep, task, samples) if steep else [], strict=bool(steep)):
+                expected[j] |= own
+                looked[j] |= {name: columns[task.samples[j].asked] for name, columns in steep.items()}
         groups: FittedGroup = []
-        for common, own, fits in zip(task.commons, maps, found, strict=True):
+        for j, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
+            alone = {gate: one.path for gate, one in found[j].items()}
+            members = cls(candidates, common, maps[j], alone, plan.spreads, expected[j])
             columns = [
-                fits[c.name, c.corrected].mixtures[
-                    spreads[c.name].index(c.spread), 1 + ks[c.name, False].index(c.k) if c.k else 0
-                ]
+                members._mixture(c, looked[j][c.name], F[sample.asked])
+                if c.steepness
+                else found[j][c.name, c.corrected].mixtures[plan.place(c)]
                 for c in candidates
             ]
-            fitted = {gate: one.path for gate, one in fits.items()}
-            groups.append((cls(candidates, common, own, fitted, spreads), np.stack(columns, axis=1)))
+            groups.append((members, np.stack(columns, axis=1)))
         return groups
 
     def __getstate__(self) -> dict[str, Any]:
@@ -444,11 +528,11 @@ class SoftmaxMembers(FieldsOnly):
         groups: dict[str, list[int]] = {}
         for s, c in enumerate(self.candidates):
             groups.setdefault(c.name, []).append(s)
-        offset, stacked = np.log(self.common.reference), {}
+        M, stacked = len(self.common.stack), {}
         for name, places in groups.items():
             members = [self.candidates[s] for s in places]
-            whole = np.stack([np.column_stack([offset, self._theta(c)]) for c in members])
-            ks = np.array([c.k or len(offset) for c in members])
+            whole = np.stack([self._parameters(c) for c in members])
+            ks = np.array([c.k or M for c in members])
             stacked[name] = np.array(places), ks, np.ascontiguousarray(whole[:, :-1] - whole[:, -1:])
         return stacked
 
@@ -458,24 +542,31 @@ class SoftmaxMembers(FieldsOnly):
         return np.stack([self._correction(c) for c in self.candidates])
 
     def forecasts(self, rows: ListRows) -> Floats:
-        out = np.empty((len(rows), len(self.candidates)))
-        offset, linear = np.log(self.common.reference), self.common.linear_columns(rows.F)
-        sparse, looked = np.empty(rows.F.shape), rows.looked
-        features = {name: one.features(rows.inputs, looked) for name, one in self.maps.items()}
+        out, linear = np.empty((len(rows), len(self.candidates))), self.common.linear_columns(rows.F)
+        features = {name: one.features(rows.inputs, rows.looked) for name, one in self.maps.items()}
         for s, c in enumerate(self.candidates):
-            scores = offset + features[c.name] @ self._theta(c).T
-            if c.k is None:
-                weights = softmax(scores, axis=1)
-            else:
-                kernels.softmax_rows(scores, scores, c.k, sparse)  # ties go to the smaller index
-                weights = sparse
-            out[:, s] = np.einsum("im,im->i", weights, rows.F)
+            out[:, s] = self._mixture(c, features[c.name], rows.F)
             if c.corrected:
                 out[:, s] += linear @ self._correction(c)
         return out
 
-    def _theta(self, c: Candidate) -> Floats:
-        return np.asarray(self.paths[c.name, c.corrected].theta[self.spreads[c.name].index(c.spread)])
+    def _mixture(self, c: Candidate, features: Floats, F: Floats) -> Floats:
+        """The mixture (n,) of forecasts F (n, M) by a gate, without its correction."""
+        parameters = self._parameters(c)
+        scores = parameters[:, 0] + features @ parameters[:, 1:].T
+        if c.k is None:
+            weights = softmax(scores, axis=1)
+        else:
+            weights = np.empty(F.shape)
+            kernels.softmax_rows(scores, scores, c.k, weights)  # ties go to the smaller index
+        return np.asarray(np.einsum("im,im->i", weights, F))
+
+    def _parameters(self, c: Candidate) -> Floats:
+        """The parameters (M, 1 + p) of a gate, those of a constant first."""
+        if c.steepness:
+            return self.errors[c.name].gate(c, self.common.reference)
+        theta = self.paths[c.name, c.corrected].theta[self.spreads[c.name].index(c.spread)]
+        return np.column_stack([np.log(self.common.reference), theta])
 
     def _correction(self, c: Candidate) -> Floats:
         if not c.corrected:

@@ -14,18 +14,19 @@ from sklearn.utils import _safe_indexing
 
 from gatewise.arrays import Floats, Indices
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
+from gatewise.gates.feature_maps import FixedFeatures
 from gatewise.gates.inputs import GateInputs, Inputs
 from gatewise.gates.registry import GateChoice
 from gatewise.gates.tree_gate import TreeGate
 from gatewise.geometry.coadaptation import HistoryStep, SpecializationHistory
 from gatewise.losses import LogLoss, Loss, ResidualLoss
-from gatewise.router.candidates import Candidate, candidate_list, promising
+from gatewise.router.candidates import Candidate, candidate_list, error_gates, promising
 from gatewise.router.class_rows import ClassRows, cross_fitted_floors, ProbabilityFloor
 from gatewise.router.class_stacks import class_stacks
 from gatewise.router.fitted_router import ForecastGuard, RowView
 from gatewise.router.learning import fresh_signal, learn, MOST_COMPARED, MOST_LEARNED, PARTS, RouterFit, RouterSample
 from gatewise.router.members import ListRows
-from gatewise.router.screening import MOST_ROUTED, screened, screened_classes
+from gatewise.router.screening import MOST_ROUTED, screened, screened_classes, screening_rows
 from gatewise.router.settings import MoESettings
 from gatewise.router.tree_members import shared_learners, tree_gates
 from gatewise.solvers.simplex_least_squares import convex_stacks
@@ -121,15 +122,19 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     """Learn the router from the routed experts' held-out forecasts of a target (n,).
 
     Experts that make the same forecasts count as one, those that diverge do not count, and of more than MOST_ROUTED
-    only the most useful are in the list; the others have no weight.
+    only the most useful are in the list; the others have no weight. The rows that chose them weigh no candidate.
     """
     M = held_out.F.shape[1]
     everything, classes = np.arange(len(held_out.rows)), bool(task.routed.outputs)
-    distinct = _distinct(held_out.F, 1.0 if classes else float(target.std()))
+    distinct, fresh = _distinct(held_out.F, 1.0 if classes else float(target.std())), None
     if len(distinct) > MOST_ROUTED:
-        y, weight = target[held_out.rows], task.sample_weight[held_out.rows]
-        distinct = (screened_classes if classes else screened)(held_out.F, y, weight, distinct)
+        fresh = ~screening_rows(len(task.y), task.units, task.seed)[held_out.rows]
+        asked = everything if fresh.all() else np.flatnonzero(~fresh)
+        rows = held_out.rows[asked]
+        choose = screened_classes if classes else screened
+        distinct = choose(held_out.F[asked], target[rows], task.sample_weight[rows], distinct)
     sample, view = _prepare(task, held_out, target, everything, distinct)
+    sample = replace(sample, fresh=fresh)
     fit = replace(_learned(task, sample, view.distinct), units=task.units)
     if len(view.distinct) < M and classes:
         whole = _with_floors(task, held_out, target, everything)[0].part(fit.entries)
@@ -188,28 +193,30 @@ def _distinct(F: Floats, size: float) -> Indices:
 def _candidates(task: TrainingTask, seen: ListRows, distinct: Indices) -> tuple[Candidate, ...]:
     """The list: trees are boosted on no features, so a tree gate is not among the softmax gates.
 
-    A gate whose coefficients are many for its rows is tried with small spreads only; few rows show no sharp border.
+    Gates that look at fixed inputs have error gates beside them, dense ones if not all gates are to be sparse;
+    probabilities have none. A gate whose coefficients are many for its rows is tried with small spreads only; few
+    rows show no sharp border.
     """
     gates, settings, n = _softmax_gates(task, distinct), task.settings, len(seen.F) // seen.n_views
+    classes = bool(task.routed.outputs)
     ks = [None if k is None else min(k, len(distinct)) for k in task.ks]
     if None in ks:
         ks = [k for k in ks if k is None or k < len(distinct)]
-    pairs = {}
-    for name, gate in gates.items():
+    pairs, counts = {}, {name: tuple(dict.fromkeys(_active_counts(gate, ks))) for name, gate in gates.items()}
+    for name in gates:
         room = ROWS_PER_SPREAD * n / max(1, len(distinct) * seen.maps[name].n_features)
         room = min(room, STEEP) if n <= STEEP_ROWS else room
         spreads = [spread for spread in settings.spreads if spread <= room] or [min(settings.spreads)]
-        pairs[name] = list(product(spreads, dict.fromkeys(_active_counts(gate, ks))))
+        pairs[name] = list(product(spreads, counts[name]))
     names = [task.routed.experts[m][0] for m in distinct]
+    fixed = [name for name, one in seen.maps.items() if isinstance(one, FixedFeatures) and not one.needs_forecasts]
+    steep = {name: (None,) if None in counts[name] else counts[name] for name in fixed}
     trees: list[Candidate] = []
     if None in task.ks:
-        trees = tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
-        if task.routed.outputs:
-            trees += class_stacks(settings.correct, settings.learners)
-        else:
-            trees += shared_learners(settings.learners)
-    corrected = settings.correct and not task.routed.outputs  # nothing may be added to a probability
-    return candidate_list(names, pairs, corrected, trees)
+        trees += tree_gates() if TreeGate in task.gates.values() and len(distinct) > 1 else []
+        trees += class_stacks(settings.correct, settings.learners) if classes else shared_learners(settings.learners)
+    corrected = settings.correct and not classes  # nothing may be added to a probability
+    return candidate_list(names, pairs, corrected, [*error_gates({} if classes else steep), *trees])
 
 
 def _softmax_gates(task: TrainingTask, distinct: Indices) -> dict[str, GateChoice]:
@@ -397,6 +404,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     candidates = _candidates(task, samples[0].seen, distinct)
     for (_, judged), sample in zip(rows, samples, strict=True):
         signal[judged] = fresh_signal(sample, candidates, task.settings, task.seed)
+    if len(task.routed.experts) > MOST_ROUTED:
+        signal[screening_rows(n, task.units, task.seed)] = 0.0
     return signal
 
 

@@ -111,6 +111,7 @@ _GATEWISE: tuple[type, ...] = (
     members.FittedList,
     fitted_router.ForecastGuard,
     members.CommonFit,
+    members.ExpectedErrors,
     members.PlainMembers,
     members.SoftmaxMembers,
     tree_members.ProductMembers,
