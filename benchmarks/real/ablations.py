@@ -26,6 +26,7 @@ from gatewise.app.terminal import console, Jobs, show_progress
 from gatewise.arrays import Floats, Indices
 from gatewise.estimators import MoERegressor
 from gatewise.gates.registry import AUTOMATIC
+from gatewise.router import training
 from gatewise.router.fitted_router import ForecastGuard
 from gatewise.router.settings import MoESettings
 
@@ -44,6 +45,16 @@ class UnguardedRouter(MoERegressor):
         return self
 
 
+class RouterWithoutErrorGates(MoERegressor):
+    """The router without gates whose weights fall with expected errors."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> "RouterWithoutErrorGates":
+        """As `MoERegressor.fit`."""
+        with patch.object(training, "error_gates", lambda _names: []):
+            super().fit(X, y, sample_weight, groups)
+        return self
+
+
 @dataclass(frozen=True)
 class Ablation:
     """One part less: other settings, other gates, or another class. The test of gates touches no prediction."""
@@ -56,6 +67,7 @@ class Ablation:
 ABLATIONS: Mapping[str, Ablation] = {
     OURS: Ablation(),
     "gates off": Ablation(gates=()),
+    "error gates off": Ablation(kind=RouterWithoutErrorGates),
     "trees off": Ablation(
         MoESettings(test=False, learners=("products",)), tuple(name for name in AUTOMATIC if name != "tree")
     ),

@@ -33,7 +33,7 @@ from gatewise.router.settings import MoESettings
 
 STACK = "simplex stack"  # what the others are held against
 OURS = "gatewise"
-ROUTER_VERSION = 12  # count up when the router's predictions change
+ROUTER_VERSION = 13  # count up when the router's predictions change
 
 
 class Contest(NamedTuple):

@@ -238,7 +238,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         The weights of the convex stack, what gains are measured against.
     left_out_ : list of str
         Experts that forecast as another one does, that diverge (most of their held-out forecasts are off the range of
-        the response by more than its length), and, of more than 64, those that neither the convex stack uses nor are
+        the response by more than its length), and, of more than 256, those that neither the convex stack uses nor are
         the best one at many rows. No candidate uses them.
     rows_learned_ : int
         The number of rows that the list learned from. The experts use all rows. Of more than 50,000 rows n the list
