@@ -10,8 +10,10 @@ import pytest
 from gatewise import cli
 from gatewise.app.files import claim_json
 from gatewise.app.models.model_file import load_model, save_model
-from gatewise.app.models.router_file import decide_frame, load_router, matched
+from gatewise.app.models.router_file import decide_frame, load_router, matched, SavedRouter, scored_queries
+from gatewise.app.models.table_files import read_frame
 from gatewise.app.route_commands import DECISIONS, FACTS
+from gatewise.estimators import ScoreRouter
 from tests.app.small_models import saved_model
 from tests.scores.designs import small_table
 
@@ -71,6 +73,25 @@ def test_what_a_router_wrote_is_known_again(fitted, monkeypatch):
     assert gatewise(monkeypatch, *words) == gatewise(monkeypatch, *words) == 0
     for path, keys in ((fitted / "router.json", FACTS), (facts, DECISIONS)):
         assert claim_json(path, keys) is not None
+
+
+def test_codes_with_leading_zeros_are_categories_of_queries(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "".join(
+        f"{i % 3:02d},{i % 12 + 1:02d},{'05' if i == 7 else i},{rng.random():.3f},{rng.random():.3f}\n"
+        for i in range(60)
+    )
+    (tmp_path / "t.csv").write_text("code,month,size,right/a,right/b\n" + rows)
+    frame = read_frame(tmp_path / "t.csv")
+    auto = scored_queries(frame, "right/*", None, [], [], []).X
+    assert auto["code"].tolist()[:2] == ["00", "01"]
+    assert auto["size"].tolist()[6:8] == [6.0, 5.0]
+    named = scored_queries(frame, "right/*", None, [], ["code"], ["month"])
+    assert named.X["month"].tolist()[:2] == [1.0, 2.0]
+    router = ScoreRouter([], ["code"], random_state=0).fit(named.X, named.scores)
+    saved = SavedRouter(router, router.reader_.names, {})
+    plain = frame.assign(month=frame["month"].astype(int))
+    pd.testing.assert_frame_equal(decide_frame(saved, frame), decide_frame(saved, plain))
 
 
 def test_a_weight_that_is_next_to_nothing_is_written_as_none(fitted, monkeypatch):

@@ -254,6 +254,53 @@ def test_an_identifier_is_left_out_unless_it_is_kept():
     assert training_table(frame, "y", key="row").notes == ()
 
 
+ZIPS = "zip,x,y\n" + "".join(f"{i % 6 * 18_000 + 501:05d},{i}.5,{i % 7}\n" for i in range(30))
+
+
+def test_codes_with_leading_zeros_stay_text(tmp_path):
+    read_as = read(tmp_path, ZIPS).frame
+    table = training_table(read_as, "y")
+    assert [one.kind for one in table.columns] == ["text", "number"]
+    assert table.X["zip"].tolist()[:3] == ["00501", "18501", "36501"]
+    assert table.notes == ("column 'zip': taken as text, as values such as '00501' begin with zeros",)
+    assert read_as["x"].dtype.kind == "f"
+    # In new rows without such a code the column looks like numbers, and a gap makes them floats.
+    for cells, texts in ((["18501", "00501"], ["18501", "00501"]), (["18501", ""], ["18501", None])):
+        new = as_inputs(read(tmp_path, "zip,x\n" + "".join(f"{cell},1\n" for cell in cells)).frame, table.columns)
+        assert new["zip"].replace({np.nan: None}).tolist() == texts
+
+
+@pytest.mark.parametrize("cells", [["0", "0.5", "-0.3"], ["0", "5", "10"], ["007.5", "1.5"], ["+07", "1"], ["", "0"]])
+def test_numbers_with_zeros_are_numbers(tmp_path, cells):
+    frame = read(tmp_path, "a,b\n" + "".join(f"{cell},1\n" for cell in cells)).frame
+    assert frame["a"].dtype.kind in "if"
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+def test_codes_in_every_place_of_a_row(tmp_path, sep):
+    rows = "\n".join(sep.join(row) for row in (["a", "b", "c"], ['"007"', "012 ", "5"], ["107", "112", "05"]))
+    assert read(tmp_path, rows).frame.to_numpy().tolist() == [["007", "012", "5"], ["107", "112", "05"]]
+
+
+def test_a_slip_among_numbers_of_many_widths_makes_no_codes(tmp_path):
+    rows = "".join(f"{'05' if i == 3 else i * 11},{i}\n" for i in range(30))
+    table = training_table(read(tmp_path, "x,y\n" + rows).frame, "y")
+    assert table.notes == ("column 'x': taken as numbers, though 1 of 30 values begin with zeros, such as '05'",)
+    assert table.X["x"].tolist()[2:5] == [22.0, 5.0, 44.0]
+
+
+def test_a_model_of_numbers_reads_zeros_in_new_rows(tmp_path):
+    columns = training_table(pd.DataFrame({"x": [1.5, 12.0] * 15, "y": range(30)}), "y").columns
+    assert as_inputs(read(tmp_path, "x\n007\n012\n").frame, columns)["x"].tolist() == [7.0, 12.0]
+
+
+def test_a_target_of_codes(tmp_path):
+    frame = read(tmp_path, "y\n" + "".join(f"{i % 40:03d}\n" for i in range(80))).frame
+    note = "target 'y' has values such as '000' and is taken for a number; --task classification takes it for classes"
+    assert find_task(frame, "y") == ("regression", note)
+    assert training_table(frame.assign(x=1.5), "y", classes=True).y[:2].tolist() == ["000", "001"]
+
+
 def test_a_look_says_what_would_be_read(tmp_path):
     rows = "".join(f'k{i},"$1,{100 + i}",{i % 28 + 1:02d}/05/2023,{i} %,{i}\n' for i in range(30))
     view = look_at(read(tmp_path, "id,price,when,share,y\n" + rows), "y")

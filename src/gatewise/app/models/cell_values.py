@@ -1,4 +1,4 @@
-"""What the texts in a column mean: numbers with marks, dates in common orders, yes and no in words."""
+"""What the texts in a column mean: numbers with marks, codes, dates in common orders, yes and no in words."""
 
 import re
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ YES = {"true", "yes", "y", "t", "ja", "oui", "si", "sí", "on"}
 NO = {"false", "no", "n", "f", "nein", "non", "off"}
 TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
 DAY_FIRST, MONTH_FIRST = "day, month, year", "month, day, year"
+FEW_PADDED = 0.1  # of the values: so few zeros in front of numbers of many widths are slips, and make no codes
 _SPACES = re.compile("[\\s\u00a0\u2009\u202f]+")
 _DATE = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d{2})((?:[ T]\d{1,2}:\d{2}(?::\d{2})?)?)")
 _OTHER_DATES = ("%Y/%m/%d", "%Y.%m.%d", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y")
@@ -51,6 +52,35 @@ def word_numbers(values: Any, decimal: str = ".") -> WordNumbers | None:
     if len(found_marks) != 1:  # nothing but gaps, or dollars beside euros, or some values in percent
         return None
     return WordNumbers(values.map(known).astype(np.float64), found_marks.pop())
+
+
+def padded_codes(values: Any) -> Any:
+    """The values of a column of whole numbers in text that begin with a zero too many, as "007" does.
+
+    There are none where a value is anything else than digits, as "0.5" and "-03" are, or missing.
+
+    >>> padded_codes(pd.Series(["007", "123", None])).tolist(), padded_codes(pd.Series(["0.5", "07"])).tolist()
+    (['007'], [])
+    """
+    digits = _digits(values)
+    return digits[digits.str.fullmatch("0[0-9]+")]
+
+
+def are_codes(values: Any) -> bool:
+    """Whether whole numbers in text are codes: some are padded, and all have one width or more than FEW_PADDED are.
+
+    >>> are_codes(pd.Series(["00501", "90210"])), are_codes(pd.Series(["5", "17", "230"] * 9 + ["05"]))
+    (True, False)
+    """
+    digits, padded = _digits(values), padded_codes(values)
+    return len(padded) > 0 and (digits.str.len().nunique() == 1 or len(padded) > FEW_PADDED * len(digits))
+
+
+def _digits(values: Any) -> Any:
+    """The values of a column that are not missing, as text; none of them if one is anything else than digits."""
+    texts = values.dropna().astype(str).str.strip()
+    texts = texts[~texts.str.lower().isin(MISSING)]
+    return texts if texts.str.fullmatch("[0-9]+").all() else texts[:0]
 
 
 def strange_numbers(values: Any, decimal: str = ".") -> list[int]:

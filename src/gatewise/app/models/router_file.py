@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gatewise.app.files import Output
+from gatewise.app.models.cell_values import are_codes, padded_codes, word_numbers
 from gatewise.app.models.model_file import OtherKindError, read_archive, write_archive
 from gatewise.arrays import Floats
 from gatewise.estimators import MoEClassifier, MoERegressor, ScoreRouter
@@ -70,6 +71,7 @@ def scored_queries(
             raise ValueError(f"there is no column {name!r} in the file; it has {', '.join(map(repr, names[:12]))}")
     used = {*by_model.values(), *cost_columns.values()}
     X = frame[wanted or [name for name in names if name not in used]].reset_index(drop=True)
+    X = _unpadded(X, [name for name in X.columns if name in number or not are_codes(X[name])])
     numbers = {model: _numbers(frame[column], column) for model, column in by_model.items()}
     spent = [_numbers(frame[cost_columns[model]], cost_columns[model]) for model in by_model] if costs else None
     return ScoredQueries(X, pd.DataFrame(numbers), None if spent is None else np.column_stack(spent))
@@ -82,6 +84,13 @@ def column_choice(text: Sequence[str], category: Sequence[str], number: Sequence
     (['question'], [])
     """
     return (text, category) if any((text, category, number)) else ("auto", "auto")
+
+
+def _unpadded(X: Any, columns: Sequence[str]) -> Any:
+    """A data frame with the whole numbers of these columns, where they are text as in "007", as numbers."""
+    padded = [name for name in columns if X[name].dtype.kind == "O" and len(padded_codes(X[name]))]
+    found = {name: word_numbers(X[name]) for name in padded}
+    return X.assign(**{name: one.values for name, one in found.items() if one is not None})
 
 
 def _numbers(values: Any, name: str) -> Floats:
@@ -125,7 +134,9 @@ def decide_frame(
     if missing:
         raise ValueError(f"there is no column {missing[0]!r} in the file, which the router reads")
     router = saved.router
-    queries = router.features(frame[list(saved.columns)])
+    kinds = zip(saved.columns, router.reader_.kinds, strict=True)
+    numbers = [name for name, kind in kinds if kind == "number"]
+    queries = router.features(_unpadded(frame[list(saved.columns)], numbers))
     paid = price if budget is None else router.plan(budget=budget).price
     answer = dict(router.explain(queries, paid))
     if weights:

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from gatewise.app.files import as_output, Output, same_header, same_json, write_json
+from gatewise.app.models.cell_values import padded_codes
 from gatewise.app.models.parquet_folder import parquet_files, read_folder
 
 CSV, PARQUET, EXCEL = (".csv", ".tsv", ".txt"), (".parquet", ".pq"), (".xlsx", ".xls", ".xlsm", ".ods")
@@ -153,20 +154,30 @@ def _read_text(content: bytes, form: TextFormat) -> ReadTable:
     if (sep, decimal, encoding) == (",", ".", "utf-8"):
         notes = []
     notes += _check_shape(text, sep)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"sep": sep, "decimal": decimal, "skipinitialspace": True, "low_memory": False}
     ends = _ends_in_separators(text, sep)
     if ends:
-        options = {"index_col": False, "usecols": range(ends)}
+        options |= {"index_col": False, "usecols": range(ends)}
         notes.append("every row ends in a separator, which stands for no value")
-    frame = pd.read_csv(
-        io.StringIO(text), sep=sep, decimal=decimal, skipinitialspace=True, low_memory=False, **options
-    )
+    frame = _with_zeros(pd.read_csv(io.StringIO(text), **options), text, options)
     if not isinstance(frame.index, pd.RangeIndex):
         frame = frame.reset_index(drop=True)
         notes.append("left out: the first value of every row, as rows have one more value than there are names")
     frame.attrs["decimal"] = decimal
     frame.attrs["american"] = sep == "," and decimal == "."
     return ReadTable(frame, tuple(notes))
+
+
+def _with_zeros(frame: Any, text: str, options: dict[str, Any]) -> Any:
+    """The data frame of a text, with a column of whole numbers as text where one begins with a zero too many."""
+    if not re.search(rf'["\s{re.escape(options["sep"])}]0[0-9]', text):
+        return frame
+    read_as_numbers = [name for name in frame.columns if frame[name].dtype.kind in "iuf"]
+    written = pd.read_csv(io.StringIO(text), dtype=dict.fromkeys(read_as_numbers, str), **options)
+    for name in read_as_numbers:
+        if len(padded_codes(written[name])):
+            frame[name] = written[name].str.strip().array
+    return frame
 
 
 def _decode(content: bytes, encoding: str | None) -> tuple[str, str]:

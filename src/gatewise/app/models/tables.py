@@ -9,8 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from gatewise.app.models.cell_values import (
+    are_codes,
     date_form,
     days,
+    padded_codes,
     strange_numbers,
     strange_truths,
     truth_words,
@@ -247,8 +249,15 @@ def _text_kind(values: Any, name: str, attrs: Any) -> tuple[ColumnKind, str]:
     """How a column of texts is read: as numbers, yes and no, dates or categories."""
     decimal = attrs.get("decimal", ".")
     found = word_numbers(values, decimal)
+    padded = padded_codes(values)
+    if are_codes(values):
+        return ColumnKind(name, "text"), f"taken as text, as values such as {padded.iloc[0]!r} begin with zeros"
     if found is not None:
-        return ColumnKind(name, "number"), f"{found.marks!r} is taken off its numbers" if found.marks else ""
+        remark = f"{found.marks!r} is taken off its numbers" if found.marks else ""
+        if len(padded):
+            first, n = padded.iloc[0], len(values)
+            remark = f"taken as numbers, though {len(padded)} of {n} values begin with zeros, such as {first!r}"
+        return ColumnKind(name, "number"), remark
     if truth_words(values) is not None and values.nunique() > 1:
         return ColumnKind(name, "number", TRUTH), ""
     dates = date_form(values, attrs.get("american", False))

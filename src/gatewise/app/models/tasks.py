@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gatewise.app.models.cell_values import strange_numbers, word_numbers
+from gatewise.app.models.cell_values import padded_codes, strange_numbers, word_numbers
 from gatewise.app.models.tables import check_columns
 from gatewise.arrays import Floats
 
@@ -13,6 +13,7 @@ TASKS: tuple[Task, ...] = ("regression", "classification")
 FEW = 5  # different whole numbers, at most: such a target is taken for classes
 SEVERAL = 10  # at most, each in many rows: such a target is taken for a number, and a note says so
 SLIPS = 0.1  # of the values: if fewer are no numbers, the target is a number with slips
+NUMBER = "is taken for a number; --task classification takes it for classes"
 MANY_ROWS = 20  # for each of the different numbers: on average for few of them, and at least for several
 
 
@@ -37,7 +38,11 @@ def find_task(frame: Any, target: str) -> tuple[Task, str]:
         if found is None:  # numbers with some slips among them are not meant as classes
             slips = strange_numbers(values, frame.attrs.get("decimal", "."))
             return ("regression" if 0 < len(slips) <= SLIPS * len(values) else "classification"), ""
-        values = found.values.dropna()
+        padded, values = padded_codes(values), found.values.dropna()
+        task, note = _task_of_numbers(values.to_numpy(dtype=np.float64), target)
+        if len(padded) and task == "regression" and not note:
+            note = f"target {target!r} has values such as {padded.iloc[0]!r} and {NUMBER}"
+        return task, note
     if values.dtype.kind not in "iuf":
         return "regression", ""
     return _task_of_numbers(values.to_numpy(dtype=np.float64), target)
@@ -49,11 +54,10 @@ def _task_of_numbers(numbers: Floats, target: str) -> tuple[Task, str]:
     if len(different) > SEVERAL or not np.isfinite(different).all() or (different % 1 != 0).any():
         return "regression", ""
     found = f"target {target!r} has {len(different)} different whole numbers"
-    number = "is taken for a number; --task classification takes it for classes"
     if len(different) > FEW:
-        return "regression", f"{found} and {number}" if counts.min() >= MANY_ROWS else ""
+        return "regression", f"{found} and {NUMBER}" if counts.min() >= MANY_ROWS else ""
     if len(numbers) < MANY_ROWS * len(different):
-        return "regression", f"{found} in {len(numbers)} rows, fewer than {MANY_ROWS} for each, and {number}"
+        return "regression", f"{found} in {len(numbers)} rows, fewer than {MANY_ROWS} for each, and {NUMBER}"
     return "classification", f"{found} and is taken for classes; --task regression takes it for a number"
 
 
