@@ -1,5 +1,6 @@
 """The page as text: nothing of a user's is markup, nothing comes from elsewhere."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -63,6 +64,12 @@ def test_the_page_says_what_is_left_out_and_what_candidates_cost(text):
     words = " ".join(Parser(text).words)
     assert "the correction, and shared parts (forest, boosted trees, products)" in words
     assert "the price is log(1 / prior weight)" in words
+
+
+def test_the_page_says_where_predictions_are_worth_nothing(text):
+    assert "mean response" not in text
+    found = replace(findings.find(saved_model(), make_frame()), beside_constant=("no better than <b>",))
+    assert "<p>Predictions are no better than &lt;b&gt;.</p>" in page.render(found, "m.skops", "d.csv")
 
 
 def test_a_leader_that_loses_is_named():

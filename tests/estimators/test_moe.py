@@ -14,6 +14,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_diabetes
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
+from sklearn.metrics import r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -909,3 +910,22 @@ def test_a_few_rows_are_fitted_without_a_test_of_gates(n):
     model = gw.MoERegressor([("line", Ridge()), ("near", KNeighborsRegressor(1))], random_state=0)
     verdict = model.fit(rng.normal(size=(n, 2)), rng.normal(size=n)).verdict_
     assert verdict.p_value == 1.0 or n == 4
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_model_no_better_than_the_mean_response_says_so(weighted):
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(2, 90, 3))
+    weight = rng.uniform(0.2, 3.0, 90) if weighted else None
+    for y, better in ((noise[:, 0], False), (X[:, 0] + noise[:, 0], True)):
+        model = gw.MoERegressor(PLAIN, gates=["linear"], random_state=0, settings=UNTESTED).fit(X, y, weight)
+        data = model.out_of_fold_
+        r2 = r2_score(data.y, data.forecasts, sample_weight=None if weight is None else weight[data.rows])
+        assert model.gain_over_constant_ == pytest.approx(r2)
+        assert model.report()["gain_over_constant"] == model.gain_over_constant_
+        assert (r2 > 0.0) == better
+        assert (f"\nno better than the mean response: held-out R2 {r2:.2g}\n" in model.summary()) != better
+        assert ("mean response" in model.summary()) != better
+    constant = gw.MoERegressor(PLAIN, gates=(), settings=UNTESTED).fit(X, np.ones(90))
+    assert constant.report()["gain_over_constant"] is None
+    assert "mean response" not in constant.summary()

@@ -129,6 +129,25 @@ class TestFinding:
             facts["held_out_scores"]["convex stack"]["calibration_error"]
         )
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_a_model_no_better_than_class_frequencies_says_so(self, weighted):
+        rng = np.random.default_rng(1)
+        X, noise = rng.normal(size=(2, 120, 3))
+        weight = rng.uniform(0.2, 3.0, 120) if weighted else None
+        for score, better in ((noise[:, 0], False), (2 * X[:, 0] + noise[:, 0], True)):
+            y = np.where(score > 0.3, "yes", "no")
+            model = gw.MoEClassifier([("tree", DecisionTreeClassifier()), *PLAIN], random_state=0, settings=BARE)
+            model.fit(X, y, weight)
+            data = model.out_of_fold_
+            known = np.ones(120) if weight is None else weight[data.rows]
+            frequencies = np.tile(np.bincount(data.outcome, known) / known.sum(), (120, 1))
+            theirs = ClassScores.of(frequencies, data.outcome, known).log_loss
+            ours = ClassScores.of(data.probabilities, data.outcome, known).log_loss
+            assert model.report()["gain_over_constant"] == pytest.approx(1.0 - ours / theirs)
+            assert (ours < theirs) == better
+            told = f"no better than the class frequencies: held-out log loss {ours:.4g}, and theirs {theirs:.4g}"
+            assert (told in model.summary()) != better
+
 
 class TestProbabilities:
     def test_laws(self, three):

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 from sklearn.base import ClassifierMixin
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
@@ -95,6 +96,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         Probabilities and gate weights of every row, from the fit that held it out.
     held_out_scores_ : dict of ClassScores
         Log loss, Brier score, accuracy, AUC and calibration error of the model, the convex stack and every expert.
+    gain_over_constant_ : float
+        The part of the log loss of the class frequencies that predictions save on held-out rows.
 
     Examples
     --------
@@ -340,6 +343,9 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         answers |= {name: fit.experts[:, m] for m, name in enumerate(names)}
         weight = task.sample_weight[fit.rows]
         self.held_out_scores_ = {name: ClassScores.of(p, outcome, weight) for name, p in answers.items()}
+        frequency = np.bincount(outcome, weight) / weight.sum()
+        entropy = float(special.entr(frequency).sum())
+        self.gain_over_constant_ = 1.0 - self.held_out_scores_[MODEL].log_loss / entropy if entropy > 0.0 else np.nan
 
     @property
     def floor_(self) -> Floats:

@@ -240,6 +240,9 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         Experts that forecast as another one does, that diverge (most of their held-out forecasts are off the range of
         the response by more than its length), and, of more than 256, those that neither the convex stack uses nor are
         the best one at many rows. No candidate uses them.
+    gain_over_constant_ : float
+        The part of the held-out error of the mean response that predictions save, the held-out R2; `summary` says
+        where it is not above zero. NaN if all responses are equal.
     rows_learned_ : int
         The number of rows that the list learned from. The experts use all rows. Of more than 50,000 rows n the list
         has a random choice of sqrt(50,000 n), and its softmax gates and forests take fewer still: the time of a fit
@@ -444,6 +447,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         self.online_predictions_ = np.empty(0)
         self.experts_, self.shared_, self.history_ = trained.routed, trained.shared, trained.history
         self._shared = list(zip(task.shared.names, trained.shared, strict=True))
+        self.gain_over_constant_ = _gain_over_mean(task.y[fit.rows], residual, task.sample_weight[fit.rows])
         self._scale = scale
         self._unit_weight: float = unit_weight
         self.sigma_ = router.mixing.scale
@@ -482,6 +486,12 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
     def _always(self, X: Any) -> Floats:
         """The sum of the shared experts' predictions, (n,)."""
         return Pool(self._shared, n_jobs=self.n_jobs).total(X)
+
+
+def _gain_over_mean(y: Floats, residual: Floats, sample_weight: Floats) -> float:
+    """R2 of predictions with residuals (n,) of responses y (n,): 1 less the mean square over the variance of y."""
+    variance = float(np.average((y - np.average(y, weights=sample_weight)) ** 2, weights=sample_weight))
+    return 1.0 - float(np.average(residual**2, weights=sample_weight)) / variance if variance > 0.0 else np.nan
 
 
 def _named(experts: Any) -> list[tuple[str, Any]]:

@@ -38,7 +38,7 @@ def summary_text(model: Any) -> str:
 
 def verdict_notes(model: Any) -> list[str]:
     """Sentences to read beside the verdict: what its gain is a gain of, and whose predictions ``predict`` gives."""
-    notes = []
+    notes = beside_constant(model)
     verdict = model.verdict_
     if verdict.headline == "a gate is used":
         notes.append(
@@ -53,6 +53,18 @@ def verdict_notes(model: Any) -> list[str]:
     if model.settings is not None and model.settings.readout == "single":
         notes.append(f"predictions are those of: {model.selected_}; the gain is the aggregate's")
     return notes
+
+
+def beside_constant(model: Any) -> list[str]:
+    """A sentence that says so where held-out predictions are no better than one answer for all rows; else none."""
+    gain = getattr(model, "gain_over_constant_", np.nan)  # a model file may be older
+    if not gain <= 0.0:
+        return []
+    if hasattr(model, "classes_"):
+        ours = model.held_out_scores_["model"].log_loss
+        loss, other = f"{ours:.4g}", f"{ours / (1.0 - gain):.4g}"
+        return [f"no better than the class frequencies: held-out log loss {loss}, and theirs {other}"]
+    return [f"no better than the mean response: held-out R2 {gain:.2g}"]
 
 
 def _rows_used(model: Any) -> tuple[dict[str, int], int | None]:
@@ -101,6 +113,7 @@ def _scores_text(scores: Mapping[str, Any]) -> str:
 def plain_facts(model: Any) -> dict[str, Any]:
     """The verdict, the candidates, the regions and the held-out errors, ready for JSON.
 
+    ``gain_over_constant`` is the part of the held-out error of one answer for all rows that predictions save.
     The price of a candidate is log(1 / prior). ``rows_of_members`` are the rows of members that were fitted to fewer
     than the list learned from, ``rows_tried`` those that the list was tried on to leave members out.
     """
@@ -133,6 +146,7 @@ def plain_facts(model: Any) -> dict[str, Any]:
             ],
             "fidelity": regions.fidelity,
             "held_out_errors": [stage.error for stage in model.history_],
+            "gain_over_constant": getattr(model, "gain_over_constant_", np.nan),
         }
     )
     if classes:

@@ -24,7 +24,7 @@ from gatewise.arrays import Floats
 from gatewise.geometry import Interval, mean_interval
 from gatewise.geometry.two_sample import positive_p_value
 from gatewise.router.class_scores import reliability, ReliabilityBin
-from gatewise.router.facts import plain_values
+from gatewise.router.facts import beside_constant, plain_values
 from gatewise.router.verdict import ALPHA, RegionTable, Verdict
 from gatewise.stats import adjusted_p_values
 
@@ -76,6 +76,7 @@ class ClassFindings:
     profiles: tuple[WeightProfile, ...]
     map: RegionPlot | None
     floors: Mapping[str, float]
+    beside_constant: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """The figures of the page as plain values, without the rows."""
@@ -125,6 +126,7 @@ def find_classes(saved: SavedModel, frame: Any) -> ClassFindings:
         profiles=tuple(profile(model, rows.X, column) for column in drawn),
         map=region_plot(model, rows.X, drawn[0], drawn[1]) if len(drawn) > 1 else None,
         floors={name: float(floor) for name, floor in zip(rows.names, model.floor_, strict=True)},
+        beside_constant=tuple(beside_constant(model)),
     )
 
 

@@ -99,7 +99,8 @@ def _pays(findings: ClassFindings) -> Html:
     )
     scores = table(heads, rows, bold=[one.scores.log_loss == best for one in findings.scores], note=note)
     answer = element("p", join(f"{ANSWERS[verdict.headline]} ", saved), class_="answer")
-    return join(answer, element("p", test), scores)
+    constant = [element("p", f"Predictions are {words}.") for words in findings.beside_constant]
+    return join(answer, *constant, element("p", test), scores)
 
 
 def _trust(findings: ClassFindings) -> Html:

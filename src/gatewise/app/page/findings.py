@@ -23,7 +23,7 @@ from gatewise.app.page.scored_rows import score_rows, ScoredRows
 from gatewise.arrays import Floats
 from gatewise.geometry import Activation, activation, Interval, mean_interval, Specialization, specialization
 from gatewise.router.candidates import log_prior
-from gatewise.router.facts import plain_values
+from gatewise.router.facts import beside_constant, plain_values
 from gatewise.router.verdict import RegionTable, Verdict
 
 EXPLAINED = (0.1, 0.5, 0.9)  # quantiles of the predictions whose rows are taken apart
@@ -97,6 +97,7 @@ class Findings:
     margins: LeadMargins
     candidates: tuple[CandidateWeight, ...]
     explained: tuple[ExplainedRow, ...] = ()
+    beside_constant: tuple[str, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """The figures of the page as plain values, without the rows."""
@@ -155,6 +156,7 @@ def find(saved: SavedModel, frame: Any) -> Findings:
             for s in np.argsort(-model.weights_)
         ),
         explained=explained_rows(model, rows),
+        beside_constant=tuple(beside_constant(model)),
     )
 
 

@@ -54,6 +54,7 @@ def pays(findings: Findings) -> Html:
     text = "The part of each method's squared error that Gatewise saves; filled where the interval excludes 0."
     return join(
         element("p", _pays_words(findings), class_="answer"),
+        *(element("p", f"Predictions are {words}.") for words in findings.beside_constant),
         element("p", _verdict_words(findings)),
         element("p", "Touch a dotted word to see what it means.", class_="soft screen-only"),
         beside(scores, figures((plots.gain_plot(findings), text))),
