@@ -243,28 +243,28 @@ def _together(
 def by_blocks(model: Any, method: str, X: Any, columns: int, kind: Any, options: Mapping[str, Any]) -> Any:
     """``model.method(X, **options)`` as a dask array with the blocks of X, which is a dask array or data frame.
 
-    The answers are of type ``kind`` and have shape (n,), or (n, columns) where columns is not 0. The model travels to
-    each worker once.
+    The answers are of type ``kind`` and have shape (n,), or (n, columns) where columns is not 0. A block without rows
+    stays one. The model travels to each worker once.
     """
     kit, arrays = import_module("dask"), import_module("dask.array")
-    blocks = _row_blocks(X)  # reading fewer columns may join partitions
-    known = list(X.chunks[0]) if hasattr(X, "chunks") else [float("nan")] * len(blocks)
-    there = kit.delayed(model, pure=False, traverse=False)
-    parts = [
-        arrays.from_delayed(
-            kit.delayed(_asked)(there, method, block, dict(options)),
-            (length, columns) if columns else (length,),
-            kind,
-        )
-        for block, length in zip(blocks, known, strict=True)
-    ]
-    return arrays.concatenate(parts)
+    blocks, unknown = _row_blocks(X), float("nan")
+    known = X.chunks[0] if hasattr(X, "chunks") else (unknown,) * len(blocks)
+    there, wide = kit.delayed(model, pure=False, traverse=False), (columns,) if columns else ()
+    answers = [kit.delayed(_asked)(there, method, block, wide, kind, dict(options)) for block in blocks]
+    # Dask leaves arrays out that it knows to be empty: lengths are told to it afterwards.
+    joined = arrays.concatenate([arrays.from_delayed(one, (unknown, *wide), kind) for one in answers])
+    return arrays.Array(joined.dask, joined.name, (known, *joined.chunks[1:]), joined.dtype)
 
 
-def _asked(model: Any, method: str, X: Any, options: Mapping[str, Any]) -> Any:
-    """The answers to one block, ANSWERED rows at a time: what a model holds meanwhile is several times its rows."""
+def _asked(model: Any, method: str, X: Any, wide: tuple[int, ...], kind: Any, options: Mapping[str, Any]) -> Any:
+    """The answers to one block, (rows, *wide) of type ``kind``.
+
+    They come from ANSWERED rows at a time, as what a model holds meanwhile is several times its rows.
+    """
+    if not len(X):  # no estimator takes a table without rows
+        return np.empty((0, *wide), dtype=kind)
     rows, parts = X.iloc if hasattr(X, "iloc") else X, []
-    for start in range(0, max(1, len(X)), ANSWERED):
+    for start in range(0, len(X), ANSWERED):
         answer = getattr(model, method)(rows[start : start + ANSWERED], **options)
         parts.append(np.stack(answer, axis=1) if isinstance(answer, tuple) else answer)
     return np.concatenate(parts)
@@ -289,9 +289,14 @@ def _taken(block: Any, start: int, stop: int, chosen: Callable[[int, int], Any])
 
 
 def _row_blocks(values: Any) -> list[Any]:
-    """The blocks of rows of a dask collection, as delayed objects."""
-    whole = values.rechunk({1: -1}) if getattr(values, "ndim", 1) == 2 and hasattr(values, "rechunk") else values
-    return list(np.ravel(whole.to_delayed()))
+    """The blocks of rows of a dask collection, as delayed objects.
+
+    Of a frame whose expression is simplified only the columns that are used are read; the next step of dask's
+    optimisation would join partitions where these are few.
+    """
+    if hasattr(values, "divisions"):
+        return list(values.simplify().to_delayed(optimize_graph=False))
+    return list(np.ravel((values.rechunk({1: -1}) if values.ndim == 2 else values).to_delayed()))
 
 
 def _numbered(place: int, work: Work, task: tuple[Any, ...]) -> tuple[int, Any]:

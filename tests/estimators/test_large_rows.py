@@ -47,6 +47,13 @@ def prefit(X, y, **options):
     return gw.MoERegressor(experts, cv="prefit", gates=["linear"], settings=QUICK, random_state=0, **options)
 
 
+def on_frames(table, y):
+    """The model of `prefit`, fitted to a data frame."""
+    model = prefit(table.to_numpy(), y)
+    model.experts = [(name, _OnFrames(expert)) for name, expert in model.experts]
+    return model.fit(table, y)
+
+
 def same(a, b, tolerance=1e-9):
     np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=0, atol=tolerance)
 
@@ -162,6 +169,46 @@ class TestBlocks:
         mean, sd = model.predict(blocks, return_std=True)
         assert mean.chunks == ((300, 100),)
         same(np.stack([mean, sd]), np.stack(model.predict(X, return_std=True)))
+
+    @pytest.mark.parametrize("cuts", [(100, 0, 250, 50, 0), (0, 400), (400, 0)])
+    def test_blocks_without_rows_stay_blocks(self, cuts):
+        X, y = data()
+        model, here = prefit(X, y).fit(X, y), prefit(X, y).fit(X, y).predict(X)
+        blocks = da.from_array(X, chunks=(cuts, 3))
+        for answer in (model.predict(blocks), *model.predict(blocks, return_std=True)[:1]):
+            assert answer.chunks == (cuts,)
+            assert [len(block.compute()) for block in answer.blocks] == list(cuts)
+            same(answer.compute(), here)
+        same(prefit(X, y).fit(blocks, da.from_array(y, chunks=(cuts,))).predict(X), here)
+        assert model.predict(blocks[:0]).compute().shape == (0,)
+
+    def test_blocks_that_a_choice_of_rows_left_empty_answer_nothing(self):
+        X, y = data()
+        chosen = X[:, 0] > 2.0
+        model, blocks = prefit(X, y).fit(X, y), da.from_array(X, chunks=(40, 3))
+        answer = model.predict(blocks[blocks[:, 0] > 2.0])
+        assert 0 in [len(block.compute()) for block in answer.blocks]
+        same(answer.compute(), model.predict(X[chosen]))
+        table = pd.DataFrame(X, columns=list("abc"))
+        frame, model = dd.from_pandas(table, npartitions=10), on_frames(table, y)
+        lazy = model.predict(frame[frame["a"] > 2.0], return_std=True)
+        assert lazy[0].numblocks == (10,)
+        for found, expected in zip(lazy, model.predict(table[chosen], return_std=True), strict=True):
+            same(found.compute(), expected)
+
+    @pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.reset_index")  # dask uses it
+    def test_a_few_columns_of_many_have_the_partitions_of_the_frame(self, tmp_path):
+        X, y = data()
+        table = pd.DataFrame(np.tile(X, 12)).rename(columns=lambda j: f"x{j}")
+        for part in range(4):
+            table[100 * part : 100 * part + 100].to_parquet(tmp_path / f"{part}.parquet", index=False)
+        model = on_frames(table[["x0", "x1", "x2"]], y)
+        rows = dd.read_parquet(tmp_path)[["x0", "x1", "x2"]] * 2.0
+        answer = model.predict(rows)
+        assert answer.numblocks == (rows.npartitions,) == (4,)
+        expected = model.predict(table[["x0", "x1", "x2"]] * 2.0)
+        same(answer.compute(), expected)
+        same(answer.blocks[2].compute(), expected[200:300])
 
     def test_held_out_columns_do_not_keep_their_rows_in_memory(self):
         X, y = data()
