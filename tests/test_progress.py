@@ -119,6 +119,77 @@ def test_of_unlike_pieces_the_time_left_is_told_by_what_they_usually_take():
     assert steps[3].left == 0.0
 
 
+def test_parts_of_a_piece_are_told_with_the_time_left(monkeypatch):
+    monkeypatch.setattr("gatewise.progress.SOON", 0.0)
+    steps = []
+    progress = Progress(steps.append, "fit")
+    progress.stage("list", total=2, costs=[1.0, 3.0])
+    progress.part()  # of nothing
+    progress.step("plain")
+    progress.piece(30, "trees")
+    for _ in range(3):
+        progress.part(10)
+    progress.step("trees")
+    assert [(s.done, s.total, s.note) for s in steps[2:5]] == [(1, 2, "trees")] * 3
+    assert len(steps) == 6
+    assert steps[2].left == pytest.approx(steps[2].seconds * 2.0 / 2.0)  # 1 + 1 of 1 + 3 are done
+    assert steps[4].left == 0.0
+    progress.stage("next")
+    progress.part()
+    assert len(steps) == 7
+
+
+def test_parts_are_told_now_and_then_only():
+    steps = []
+    progress = Progress(steps.append, "fit")
+    progress.stage("list")
+    progress.piece(1000)
+    for _ in range(1000):
+        progress.part()
+    assert len(steps) == 1
+
+
+@pytest.mark.parametrize("exact", [5000, 20])
+def test_groups_of_the_list_tell_their_ensembles(exact, monkeypatch):
+    monkeypatch.setattr("gatewise.progress.SOON", 0.0)
+    monkeypatch.setattr("gatewise.kernels.trees.MOST_EXACT", exact)  # beyond, on several threads
+    settings = gw.MoESettings(n_orders=1, spreads=(1.0,), test=False)
+    model, quiet = (gw.MoERegressor(EXPERTS, cv=3, settings=settings, random_state=0) for _ in range(2))
+    steps: list[Step] = []
+    with listen(steps.append):
+        model.fit(X, Y)
+    counts = [step.note for step in steps if step.stage == "list of the router"]
+    n_depths = len({c.depth for c in model.candidates_ if c.depth})
+    assert counts.count("tree") == 4 * n_depths + 1  # three folds and all rows; and the whole group
+    assert counts.count("shared") == 4 * 2 + 1
+    assert counts.count("softmax") == 1
+    np.testing.assert_array_equal(model.predict(X), quiet.fit(X, Y).predict(X))
+
+
+def test_stacks_of_classes_tell_their_samples(monkeypatch):
+    monkeypatch.setattr("gatewise.progress.SOON", 0.0)
+    settings = gw.MoESettings(n_orders=1, spreads=(1.0,), test=False)
+    classifiers = [LogisticRegression(), DecisionTreeClassifier(max_depth=2)]
+    steps: list[Step] = []
+    with listen(steps.append):
+        gw.MoEClassifier(classifiers, cv=3, settings=settings, random_state=0).fit(X, Y > 0)
+    assert [step.note for step in steps if step.stage == "list of the router"].count("shared") == 4 * 2 + 1
+
+
+def test_a_router_tells_what_follows_its_orders(monkeypatch):
+    monkeypatch.setattr("gatewise.progress.SOON", 0.0)
+    net = GATE.net(np.linspace(-3.0, 3.0, 30), d=2)
+    for noise in ("gaussian", "student_t"):
+        steps: list[Step] = []
+        with listen(steps.append):
+            gw.RouterAggregator(KNOWN, GATE, net, noise=noise, random_state=0).fit(X, Y)
+        told = [(step.stage, step.done, step.total) for step in steps]
+        gate, scale = "one gate near the aggregate", "scale of the noise"
+        assert [one for one in told if one[0] == gate] == [(gate, done, 2) for done in range(3)]
+        assert told.count((scale, 0, 1)) > 1  # the stage begins, and its parts
+        assert told[-1] == (scale, 1, 1)
+
+
 def test_the_pieces_of_a_stage_may_turn_out_later():
     steps = []
     assert list(each([3, 4], 2)) == [3, 4]

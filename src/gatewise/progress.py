@@ -41,6 +41,7 @@ class Progress:
         self.listener, self.work = listener, work
         self.name, self.done, self.total, self._before, self._start = "", 0, 0, 0, perf_counter()
         self._costs: Sequence[float] = ()
+        self._parts, self._ended, self._note, self._told = 0, 0, "", self._start
 
     def stage(self, name: str, total: int = 1, done: int = 0, costs: Sequence[float] = ()) -> None:
         """Begin a stage of ``total`` pieces, ``done`` of which were finished before; the stage before it ends.
@@ -56,7 +57,7 @@ class Progress:
         """
         self.finish()
         self.name, self.done, self.total, self._before, self._start = name, done, total, done, perf_counter()
-        self._costs = costs
+        self._costs, self._parts = costs, 0
         self._tell("")
 
     def each(self, pieces: Iterable[Any], total: int) -> Iterator[Any]:
@@ -71,26 +72,43 @@ class Progress:
 
     def step(self, note: str = "", count: int = 1) -> None:
         """So many more pieces of the stage are finished."""
-        self.done = min(self.done + count, self.total)
+        self.done, self._parts = min(self.done + count, self.total), 0
         self._tell(note)
+
+    def piece(self, parts: int, note: str = "") -> None:
+        """The piece that comes next has so many parts, which `part` counts."""
+        self._parts, self._ended, self._note = parts, 0, note
+
+    def part(self, count: int = 1) -> None:
+        """So many more parts of the present piece are finished; of a piece whose parts are not known nothing is said.
+
+        The step that tells it has the same counts of pieces as the one before. One comes every SOON seconds at most.
+        """
+        self._ended = min(self._ended + count, self._parts)
+        if self._parts and perf_counter() - self._told >= SOON:
+            self._tell(self._note)
 
     def finish(self) -> None:
         """The stage has ended, whatever was counted."""
         if self.name and self.done < self.total:
-            self.done = self.total
+            self.done, self._parts = self.total, 0
             self._tell("")
 
     def _tell(self, note: str) -> None:
-        seconds, least = perf_counter() - self._start, 0.0
-        fresh, rest = float(self.done - self._before), float(self.total - self.done)
+        self._told, least = perf_counter(), 0.0
+        seconds, inside = self._told - self._start, self._ended / self._parts if self._parts else 0.0
+        fresh, rest = self.done - self._before + inside, self.total - self.done - inside
         if self._costs:
-            fresh, rest = sum(self._costs[: self.done]), sum(self._costs[self.done :])
+            inside *= sum(self._costs[self.done : self.done + 1])
+            fresh, rest = sum(self._costs[: self.done]) + inside, sum(self._costs[self.done :]) - inside
+        if self._costs or self._parts:
             least = ENOUGH * rest
         left = seconds / fresh * rest if fresh > least else None
         self.listener(Step(self.work, self.name, self.done, self.total, seconds, left, note))
 
 
-ENOUGH = 0.1  # of what is left: before as much of unlike pieces is done, nothing is said of the time left
+ENOUGH = 0.1  # of what is left: before as much of unlike pieces, or of parts, is done the time left is not told
+SOON = 1.0  # seconds between two steps that tell parts of a piece, at least
 APART = 10.0  # seconds between two lines of one stage
 RUNNING: ContextVar[Progress | None] = ContextVar("gatewise_running", default=None)
 LISTENER: ContextVar[Listener | None] = ContextVar("gatewise_listener", default=None)

@@ -22,6 +22,7 @@ from gatewise.kernels.net.residual_rows import residual_blocks, residual_rows
 from gatewise.kernels.net.units import Tables
 from gatewise.losses import DoubleExponential, Gaussian, LogLoss, Loss, Outcome, ResidualLoss, StudentT
 from gatewise.noise import as_noise, LogDensity, Noise
+from gatewise.progress import RUNNING
 from gatewise.stats import clip_scale
 
 NoiseLike: TypeAlias = str | Noise | LogDensity
@@ -213,8 +214,11 @@ def mean_squared_gap(candidates: Candidates, features: Floats, target: Floats, F
     ids = order[: int(np.searchsorted(reached, (1.0 - 1e-9) * reached[-1])) + 1]
     total, step = np.zeros(len(target)), max(1, NUMBERS // max(1, len(target)))
     if len(ids) * ALONE > candidates.size:
+        now = RUNNING.get()
         for part, residual in _blocks(tables):
             total += weights[part] @ residual**2
+            if now is not None:
+                now.part(len(part))
         return total
     for start in range(0, len(ids), step):
         part = ids[start : start + step].astype(np.int64)

@@ -18,6 +18,7 @@ from gatewise.arrays import as_rows, Floats
 from gatewise.experts.gated import GatedExperts
 from gatewise.gates import ScoreGate
 from gatewise.nets import ListNet, Net, ProductNet
+from gatewise.progress import RUNNING
 from gatewise.solvers.cross_entropy import CrossEntropyFit
 
 N_GATES, N_DIFFERENCES = 64, 50  # of the net, and random differences, that the compatibility constant looks at
@@ -52,6 +53,7 @@ def project_in_l2(
     net = _net(setting, pieces)
     candidates = setting.candidates(net)
     target = aggregated_prediction(pieces, setting.gate, points, setting.n_threads)
+    _count_aggregate()
     shared, F = average.predictions(points)
     features = setting.gate.features(as_rows(points))
     found = project_l2(candidates, features, target - shared, F, quadrature, setting.n_threads, allowed=net.allowed())
@@ -74,6 +76,7 @@ def project_classes_in_l2(
     net, P = _net(setting, pieces), average.experts.predict(points)  # (Q, M, C)
     P = P @ helmert(P.shape[2]).T  # (Q, M, C - 1)
     target = np.einsum("qm,qmc->qc", aggregated_weights(pieces, setting.gate, points, setting.n_threads), P)
+    _count_aggregate()
     n_contrasts = P.shape[2]
     found = project_l2(
         setting.candidates(net),
@@ -99,11 +102,19 @@ def project_by_cross_entropy(
     if last.copies is not None:
         last = last.part(weight_steps(last.copies).row)
     labels = aggregated_weights(pieces, setting.gate, last.X, setting.n_threads)
+    _count_aggregate()
     fit = cross_entropy_fit(setting.gate, last.rows, labels, _radius(setting.net))
     differences = _differences(setting, pieces, last, fit.theta, labels)
     F = average.experts.predict(last.X)
     by_class = np.moveaxis(F, 2, 0) if F.ndim == 3 else F
     return fit.theta, CrossEntropyReport(fit, compatibility_constant(by_class, differences))
+
+
+def _count_aggregate() -> None:
+    """The first of two pieces of the work is done; to find one gate is the second."""
+    now = RUNNING.get()
+    if now is not None:
+        now.step("aggregate")
 
 
 def _differences(

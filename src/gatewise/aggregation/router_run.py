@@ -142,7 +142,7 @@ def learn_along(
         if now is not None:
             now.step()
     if now is not None:
-        now.stage("one gate near the aggregate")
+        now.stage("one gate near the aggregate", 2)
     pieces, average = merge(fits, fixed_pool=setting.static is not None)
     report: NearestCandidate | CrossEntropyReport
     if measure is None:
@@ -165,12 +165,18 @@ def _noise_variance(
 
     By then the weights have settled. At least a tenth of the error counts as noise.
     """
-    start = setting.counts.burn_in + setting.counts.calibration
+    start, now = setting.counts.burn_in + setting.counts.calibration, RUNNING.get()
+    if now is not None:
+        now.stage("scale of the noise", len(orders))
     squares, gaps = [], []
     for order, fit in zip(orders, fits, strict=True):
         half = len(fit.online) // 2
         last = sample.part(order[start + half : start + len(fit.online)])
+        if now is not None:
+            now.piece(sum(piece.candidates.size for piece in router.pieces))
         squares.append((last.root * (last.y - fit.online[half:])) ** 2)
         gaps.append(last.root**2 * router.disagreement(last.X, router.predict(last.X, "aggregate")))
+        if now is not None:
+            now.step()
     error = float(np.concatenate(squares).mean())
     return max(0.1 * error, error - float(np.concatenate(gaps).mean()))

@@ -6,7 +6,7 @@ outputs of each leaf by a Newton step. Columns of many rows are divided into bin
 the rows; the slopes of the loss are taken at these alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import isqrt
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numba
 import numpy as np
 from joblib import delayed, Parallel
+from joblib.parallel import get_active_backend
 from scipy.special import softmax
 
 from gatewise.arrays import Floats, Indices, TINY
@@ -22,6 +23,7 @@ from gatewise.kernels.binned_growth import add_leaves, BinnedColumns, grow_binne
 from gatewise.kernels.compiled import compiled, inner
 from gatewise.kernels.gating import Trees
 from gatewise.kernels.tree_growth import grow_into, grown_tree, Nodes, put_nodes, TreeShape
+from gatewise.progress import RUNNING
 
 LARGEST_STEP = 4.0  # the Newton step of a score in a leaf is clipped to this
 MOST_TARGETS = 4  # a tree is grown on so many principal components of the gradient, at most
@@ -183,9 +185,11 @@ def boost(
     """
     if _most_rows(samples) > MOST_EXACT:
         binned = BinnedColumns.divide(problem.columns)
-        return _in_threads([delayed(_boost_binned)(problem, binned, one, part, plan, seed) for one in samples])
-    columns = SortedColumns.sort(problem.columns)
-    return [_boost_sorted(problem, columns, sample, part, plan) for sample in samples]
+        found = _in_threads([delayed(_boost_binned)(problem, binned, one, part, plan, seed) for one in samples])
+    else:
+        columns = SortedColumns.sort(problem.columns)
+        found = (_boost_sorted(problem, columns, sample, part, plan) for sample in samples)
+    return _counted(found)
 
 
 def _boost_sorted(
@@ -410,10 +414,10 @@ def forests(
     if _most_rows(samples) > MOST_EXACT:
         binned = BinnedColumns.divide(columns)
         pieces = [(*one, first) for one in both for first in range(0, N_TREES, TREES_AT_ONCE)]
-        found = iter(_in_threads([delayed(_binned_forest)(binned, *piece, least_leaf, seed) for piece in pieces]))
-        return [_together(found, len(binned.values)) for _ in both]
+        found = _in_threads([delayed(_binned_forest)(binned, *piece, least_leaf, seed) for piece in pieces])
+        return _counted(_together(found, len(binned.values)) for _ in both)
     whole = SortedColumns.sort(columns)
-    return [_sorted_forest(whole, target, sample, least_leaf, seed) for target, sample in both]
+    return _counted(_sorted_forest(whole, target, sample, least_leaf, seed) for target, sample in both)
 
 
 def _sorted_forest(
@@ -469,9 +473,20 @@ def _together(pieces: Iterator[tuple[list[tuple[Nodes, Floats]], Floats]], n_col
     return join_trees([tree for grown, _ in found for tree in grown], 1, n_columns), total
 
 
-def _in_threads(tasks: list[Any]) -> list[Any]:
-    """The results of tasks of joblib, in order, on numba's number of threads."""
-    return list(Parallel(n_jobs=numba.get_num_threads(), prefer="threads", batch_size=1)(tasks))
+def _in_threads(tasks: list[Any]) -> Iterator[Any]:
+    """The results of tasks of joblib, in order, on numba's number of threads; one by one where joblib can do that."""
+    how = "generator" if get_active_backend(prefer="threads")[0].supports_return_generator else "list"
+    return iter(Parallel(n_jobs=numba.get_num_threads(), prefer="threads", batch_size=1, return_as=how)(tasks))
+
+
+def _counted(ensembles: Iterable[Any]) -> list[Any]:
+    """The ensembles of all samples, each a part of the present piece of the progress."""
+    found, now = [], RUNNING.get()
+    for one in ensembles:
+        found.append(one)
+        if now is not None:
+            now.part()
+    return found
 
 
 @compiled

@@ -8,6 +8,7 @@ from scipy.special import softmax
 
 from gatewise import kernels
 from gatewise.arrays import Floats
+from gatewise.progress import RUNNING
 from gatewise.router.candidates import Candidate
 from gatewise.router.class_rows import ClassRows
 from gatewise.router.members import CommonFit, FittedGroup, ListRows, ListTask
@@ -80,7 +81,7 @@ class ClassStacks:
         C, names = logs.shape[2], {c.name for c in candidates}
         columns, Z = logistic_columns(rows.classes), rows.inputs.Z
         wanted |= {BASE_SPREAD} if names & {BOOSTED, LOGISTIC_ON_INPUTS} else set()
-        fits = []
+        fits, now = [], RUNNING.get()
         for common, sample in zip(task.commons, task.samples, strict=True):
             known = np.flatnonzero(sample.sample_weight)
             given = logs[known], outcome[known], sample.sample_weight[known]
@@ -99,6 +100,8 @@ class ClassStacks:
                     if c.name == LOGISTIC_ON_INPUTS:
                         slopes[str(c)] = multinomial_ridge(Z[known], *given[1:], C, c.spread, base)
             fits.append(cls(candidates, common, pools, slopes, own, weights, None))
+            if now is not None:
+                now.part()
         grown = _boosted(fits, task, seed) if BOOSTED in names else [None] * len(fits)
         groups: FittedGroup = []
         for fit, boosted, sample in zip(fits, grown, task.samples, strict=True):

@@ -302,6 +302,8 @@ def fit_lists(
         if now is not None:
             now.stage(f"list of the {purpose}", len(parts), costs=[COSTS.get(group, 1.0) for group in parts])
         for group, members in parts.items():
+            if now is not None:
+                now.piece(_parts_told(group, members, rows) * len(splits), group)
             if group == "plain":
                 groups.append(PlainMembers.fit(members, task))
             elif group == "tree":
@@ -319,6 +321,15 @@ def fit_lists(
         fitted = FittedList(candidates, common, tuple(group for group, _ in fits))
         lists.append((fitted, np.concatenate([forecasts for _, forecasts in fits], axis=1)))
     return lists
+
+
+def _parts_told(group: str, members: Sequence[Candidate], rows: ListRows) -> int:
+    """How many parts a group of the list counts for every sample: its ensembles, and the other stacks of classes."""
+    if group == "tree":
+        return len({c.depth for c in members})
+    if group == "shared":
+        return len({c.name for c in members} if rows.classes is None else {bool(c.trees) for c in members} | {False})
+    return 0
 
 
 @dataclass(frozen=True, eq=False)
