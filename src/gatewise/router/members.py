@@ -417,6 +417,18 @@ class _PathPlan(NamedTuple):
         return self.spreads[candidate.name].index(candidate.spread), active
 
 
+class _GateFits(NamedTuple):
+    """What was fitted to one sample: paths; expected errors by name, and their features at the rows asked for."""
+
+    paths: dict[tuple[str, bool], FittedPath]
+    errors: dict[str, ExpectedErrors]
+    looked: dict[str, Floats]
+
+    def alone(self) -> dict[tuple[str, bool], GatePath]:
+        """The paths without their mixtures."""
+        return {gate: one.path for gate, one in self.paths.items()}
+
+
 def _expected_errors(
     features: Mapping[str, Columns], task: ListTask, samples: Sequence[RowSample]
 ) -> list[dict[str, ExpectedErrors]]:
@@ -453,45 +465,40 @@ class SoftmaxMembers(FieldsOnly):
         plan, F = _PathPlan.of(candidates), task.rows.F
         linear, maps = np.column_stack([np.ones(len(F)), F]), sample_maps(task, plan.names)
         accuracy = FINE if task.loss.additive else FINE_PROBABILITY
-        found: list[dict[tuple[str, bool], FittedPath]] = [{} for _ in task.samples]
-        expected: list[dict[str, ExpectedErrors]] = [{} for _ in task.samples]
-        looked: list[dict[str, Floats]] = [{} for _ in task.samples]  # features of error gates at the rows asked for
+        fits = [_GateFits({}, {}, {}) for _ in task.samples]
         for numbers, names in _shared_maps(maps).items():
             features = feature_columns({name: maps[numbers[0]][name] for name in names}, task.rows)
-            here = [gate for gate in plan.ks if gate[0] in features]
+            here = [(name, on) for name, on in plan.ks if name in features]
             requests = [
-                PathRequest(
-                    features[name],
-                    plan.spreads[name],
-                    linear if on else None,
-                    GATE_SPREAD,
-                    plan.ks[name, on],
-                    accuracy,
-                )
-                for name, on in here
+                PathRequest(features[name], plan.spreads[name], linear if on else None, GATE_SPREAD, ks, accuracy)
+                for (name, on), ks in plan.ks.items()
+                if name in features
             ]
             widest = max(one.shape[1] for one in features.values())
             most = max(MOST_GATE_ROWS, ROWS_PER_COEFFICIENT * F.shape[1] * widest)
             samples = [_thinned(task.samples[j], most) for j in numbers]
-            fits = sample_paths(requests, F, task.loss, samples) if requests else [[] for _ in samples]
-            for j, paths in zip(numbers, fits, strict=True):
-                found[j].update(zip(here, paths, strict=True))
-            steep = {name: features[name] for name in plan.steep if name in features}
-            for j, own in zip(numbers, _expected_errors(steep, task, samples) if steep else [], strict=bool(steep)):
-                expected[j] |= own
-                looked[j] |= {name: columns[task.samples[j].asked] for name, columns in steep.items()}
+            if requests:
+                for j, paths in zip(numbers, sample_paths(requests, F, task.loss, samples), strict=True):
+                    fits[j].paths.update(zip(here, paths, strict=True))
+            if steep := {name: features[name] for name in plan.steep if name in features}:
+                for j, errors in zip(numbers, _expected_errors(steep, task, samples), strict=True):
+                    fits[j].errors.update(errors)
+                    fits[j].looked.update({name: one[task.samples[j].asked] for name, one in steep.items()})
         groups: FittedGroup = []
-        for j, (common, sample) in enumerate(zip(task.commons, task.samples, strict=True)):
-            alone = {gate: one.path for gate, one in found[j].items()}
-            members = cls(candidates, common, maps[j], alone, plan.spreads, expected[j])
-            columns = [
-                members._mixture(c, looked[j][c.name], F[sample.asked])
-                if c.steepness
-                else found[j][c.name, c.corrected].mixtures[plan.place(c)]
-                for c in candidates
-            ]
-            groups.append((members, np.stack(columns, axis=1)))
+        for fit, own, common, sample in zip(fits, maps, task.commons, task.samples, strict=True):
+            members = cls(candidates, common, own, fit.alone(), plan.spreads, fit.errors)
+            groups.append((members, members._asked(plan, fit, F[sample.asked])))
         return groups
+
+    def _asked(self, plan: _PathPlan, fit: _GateFits, F: Floats) -> Floats:
+        """The mixtures (rows, S) of forecasts F (rows, M) at the rows asked for: those of paths came with the fit."""
+        columns = [
+            self._mixture(c, fit.looked[c.name], F)
+            if c.steepness
+            else fit.paths[c.name, c.corrected].mixtures[plan.place(c)]
+            for c in self.candidates
+        ]
+        return np.stack(columns, axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
         """The paths as a list of pairs: a model file holds no mapping whose keys are not text."""
