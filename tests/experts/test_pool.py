@@ -1,13 +1,22 @@
 """The pool: names, who is fitted on what, who is asked for what, and which expert failed."""
 
+from threading import Lock
+
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, RegressorMixin
+from joblib import parallel_config
+from sklearn.base import BaseEstimator, clone, RegressorMixin
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import VotingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import check_random_state
 
 from gatewise import LinearGate
 from gatewise.experts import ConstantExpert
@@ -22,6 +31,32 @@ SPLITS = [(train, test) for train, test in KFold(4).split(X)]
 
 def first_column(rows):
     return rows[:, 0]
+
+
+class Drawing(RegressorMixin, BaseEstimator):
+    """It predicts a number that its fit draws."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.drawn_ = check_random_state(self.random_state).normal()
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.drawn_)
+
+
+class Guarded(Drawing):
+    """It has a part that cannot be copied; only the constructor makes one."""
+
+    def __init__(self, random_state=None):
+        super().__init__(random_state)
+        self.lock = Lock()
+
+    def fit(self, X, y):
+        with self.lock:
+            return super().fit(X, y)
 
 
 class TestNames:
@@ -134,6 +169,34 @@ class TestFitting:
         np.testing.assert_array_equal(held.F, alone.F)
         forecasts = Pool(list(zip("ab", fitted, strict=True)), n_jobs=n_jobs).predict(X)
         np.testing.assert_array_equal(forecasts, np.column_stack([model.predict(X) for model in fitted]))
+
+    @pytest.mark.parametrize("expert", [Drawing(), Guarded()])
+    def test_every_fit_begins_as_a_clone(self, expert):
+        expert.random_state = np.random.RandomState(3)
+        _, held = Pool.of([make_pipeline(StandardScaler(), expert)]).fit(X, Y, SPLITS)
+        alone = [clone(expert).fit(X[train], Y[train]).predict(X[test]) for train, test in SPLITS]
+        np.testing.assert_array_equal(held.F[:, 0], np.concatenate(alone))
+        assert not hasattr(expert, "drawn_")
+
+    @pytest.mark.parametrize("expert", [DecisionTreeRegressor(), make_pipeline(StandardScaler(), Ridge())])
+    def test_an_expert_that_holds_parameters_alone_is_cloned_once(self, expert, monkeypatch):
+        cloned = []
+        monkeypatch.setattr("gatewise.experts.pool.clone", lambda one: cloned.append(one) or clone(one))
+        Pool.of([expert]).fit(X, Y, SPLITS)
+        assert cloned == [expert]
+
+    def test_a_frozen_expert_is_not_copied(self):
+        ready = FrozenEstimator(Ridge().fit(X, Y))
+        (fitted,), _ = Pool.of([VotingRegressor([("ready", ready)])]).fit(X, Y, SPLITS)
+        assert fitted.estimators_[0] is ready
+        (alone,), _ = Pool.of([ready]).fit(X, Y, SPLITS)
+        assert alone is ready
+
+    def test_one_job_needs_no_joblib(self, monkeypatch):
+        monkeypatch.setattr("gatewise.experts.pool.Parallel", None)
+        with parallel_config(n_jobs=2):
+            Pool.of([Ridge()]).fit(X, Y, SPLITS)
+        Pool([("ridge", Ridge())], n_jobs=None).fit(X, Y, SPLITS)
 
     def test_sample_weights_find_their_way(self):
         weight = np.ones(3)
