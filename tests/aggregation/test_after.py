@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 import gatewise as gw
 from gatewise.aggregation import stream
@@ -74,6 +74,20 @@ def test_averages_over_orders_are_those_of_the_paths(log_density, seed):
     np.testing.assert_allclose(found.predictions, online, rtol=1e-9, atol=1e-12)
     later = [path[n // 2 :] for path in paths]
     np.testing.assert_allclose(skipping.weights, np.mean(later, axis=(0, 1)), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("few", [1, 100, 2**16])
+def test_information_compares_the_best_candidate_with_one_after_another(few, monkeypatch):
+    monkeypatch.setattr(weighting, "FEW", few)
+    rng = np.random.default_rng(0)
+    for n, S in ((1, 3), (40, 7), (300, 5)):
+        density, prior = 0.1 * rng.normal(size=(n, S)), np.append(rng.normal(size=S - 1), -np.inf)
+        share = softmax(prior)
+        best = density[:, density[:, :-1].sum(axis=0).argmax()]
+        gap = sum(share[s] * (best - density[:, s]).mean() for s in range(S))
+        spread = sum(share[s] * (best - density[:, s]).var() for s in range(S))
+        expected = np.clip(2.0 * gap / spread, weighting.LEAST_INFORMATION, 1.0) if n > 1 else 1.0
+        np.testing.assert_allclose(weighting.information(density, prior), expected)
 
 
 def test_densities_that_underflow_survive_as_ratios():

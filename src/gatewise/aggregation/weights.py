@@ -18,6 +18,7 @@ from gatewise.arrays import BLOCK_NUMBERS, Booleans, Floats, Indices, refuse_los
 
 LEAST_INFORMATION = 0.01
 WIDE = 1e6  # a sum of log densities as large as this would round off the small ones that are added to it
+FEW = 2**16  # numbers that a processor keeps near itself
 
 IMPOSSIBLE = (
     "log_density must hold numbers or -inf, and a finite one for a candidate that has weight; an observation "
@@ -203,11 +204,13 @@ def information(log_density: Floats, log_prior: Floats) -> float:
     """
     share = softmax(log_prior)
     best = log_density[:, int(np.where(share > 0.0, log_density.sum(axis=0), -np.inf).argmax())]
-    gap, spread = 0.0, 0.0
-    for s in np.flatnonzero(share):
-        difference = best - log_density[:, s]
-        gap += share[s] * float(difference.mean())
-        spread += share[s] * float(difference.var())
+    gap, spread, others, step = 0.0, 0.0, np.flatnonzero(share), max(1, FEW // max(1, len(best)))
+    for start in range(0, others.size, step):
+        some = others[start : start + step]
+        differences = np.subtract(best, log_density[:, some].T, order="C")
+        for part, mean, variance in zip(share[some], differences.mean(axis=1), differences.var(axis=1), strict=True):
+            gap += part * float(mean)
+            spread += part * float(variance)
     return float(np.clip(2.0 * gap / spread, LEAST_INFORMATION, 1.0)) if spread > 0.0 else 1.0
 
 
