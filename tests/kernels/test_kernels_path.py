@@ -138,7 +138,7 @@ def test_the_preconditioner_solves_with_the_matrix_it_states():
     np.testing.assert_allclose(out[M * case.width :], np.linalg.solve(G, r[M * case.width :]))
 
 
-@pytest.mark.parametrize("count", [1, 4, 7])
+@pytest.mark.parametrize("count", [1, 4, 7, 12, 30])
 @pytest.mark.parametrize("depth", [0, 3, 8])
 def test_a_product_of_matrices(count, depth):
     rng = np.random.default_rng(0)

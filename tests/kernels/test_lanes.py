@@ -10,7 +10,18 @@ from hypothesis.extra.numpy import arrays
 from numba import njit
 
 from gatewise.kernels.simd.elementary import exp_fine, exp_lanes, FLOOR, log_lanes
-from gatewise.kernels.simd.lanes import any_above, choose, fill, larger, largest, load, smaller, store, WIDTH
+from gatewise.kernels.simd.lanes import (
+    any_above,
+    choose,
+    fill,
+    larger,
+    largest,
+    load,
+    load_one,
+    smaller,
+    store,
+    WIDTH,
+)
 from gatewise.kernels.simd.tile import aligned, aligned_rows
 
 X, Y = np.linspace(-3.0, 4.0, 3 * WIDTH), np.linspace(5.0, -2.0, 3 * WIDTH)
@@ -45,6 +56,17 @@ def test_arithmetic(f):
 
     np.testing.assert_array_equal(apply(lanes, X, Y), f(X, Y))
     np.testing.assert_array_equal(apply(mixed, X, Y), f(2.0, X) + f(Y, 3.0))
+
+
+def test_one_number_in_every_lane():
+    @njit
+    def spread_out(x, at):
+        out = np.empty(WIDTH)
+        store(out, 0, load_one(x, at))
+        return out
+
+    for at in (0, 5, X.size - 1):
+        np.testing.assert_array_equal(spread_out(X, at), np.full(WIDTH, X[at]))
 
 
 def test_comparisons():

@@ -22,7 +22,7 @@ from gatewise.arrays import Booleans, Floats
 from gatewise.kernels.compiled import inner_fma, leaf, sum_leaf
 from gatewise.kernels.path.products import add_product
 from gatewise.kernels.simd.elementary import exp_fine
-from gatewise.kernels.simd.lanes import fill, larger, load, store, WIDTH
+from gatewise.kernels.simd.lanes import fill, larger, load, load_one, store, WIDTH
 from gatewise.kernels.simd.tile import TILE
 
 QUADRATIC, LOGARITHM, LINEAR, FOREIGN = range(4)  # phi: (target - z)^2 / 2, -log z, -z; given by the caller
@@ -108,7 +108,7 @@ def _add_linear(linear: Floats, q: int, tile: int, x: Floats, start: int, out: F
     for column in range(0, TILE, WIDTH):
         total = load(out, place + column)
         for j in range(q):
-            total = total + load(linear, (tile * q + j) * TILE + column) * x[start + j]
+            total = total + load(linear, (tile * q + j) * TILE + column) * load_one(x, start + j)
         store(out, place + column, total)
 
 

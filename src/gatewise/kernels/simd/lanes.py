@@ -54,6 +54,14 @@ def load(array: Any, at: int) -> Lanes:
     raise NotImplementedError(COMPILED_ONLY)
 
 
+def load_one(array: Any, at: int) -> Lanes:
+    """The number at place ``at`` of such an array, in every lane; bounds are not checked.
+
+    As fill(array[at]), but without the instructions that count a negative place from the end.
+    """
+    raise NotImplementedError(COMPILED_ONLY)
+
+
 def store(array: Any, at: int, x: Lanes) -> None:
     """Write eight numbers to the places that `load` reads."""
     raise NotImplementedError(COMPILED_ONLY)
@@ -152,6 +160,11 @@ def _load(context: Any, builder: Any, signature: Any, array: Any, at: Any) -> An
     return builder.load(_address(context, builder, signature.args[0], array, at), align=8)
 
 
+def _load_one(context: Any, builder: Any, signature: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(signature.args[0])(context, builder, array).data
+    return _broadcast(builder, builder.load(builder.gep(data, [at])))
+
+
 def _store(context: Any, builder: Any, signature: Any, array: Any, at: Any, x: Any) -> Any:
     builder.store(x, _address(context, builder, signature.args[0], array, at), align=8)
     return context.get_dummy_value()
@@ -211,6 +224,7 @@ def _binary(name: str) -> Generate:
 
 _define(fill, (_number,), _lanes, lambda _c, builder, _s, x: _broadcast(builder, x))
 _define(load, (_array, _integer), _lanes, _load)
+_define(load_one, (_array, _integer), _lanes, _load_one)
 _define(store, (_array, _integer, _lanes), types.none, _store)
 _define(larger, (_lanes, _lanes), _lanes, _compare(">"))
 _define(smaller, (_lanes, _lanes), _lanes, _compare("<"))
