@@ -185,6 +185,19 @@ class TestFitting:
         Pool.of([expert]).fit(X, Y, SPLITS)
         assert cloned == [expert]
 
+    @pytest.mark.parametrize(
+        ("expert", "times"),
+        [(Ridge(), 1), (make_pipeline(StandardScaler(), Ridge()), 5), (GridSearchCV(Ridge(), {"alpha": [1.0]}), 30)],
+    )
+    def test_parameters_are_checked_in_every_fit_unless_one_speaks_for_all(self, expert, times, monkeypatch):
+        checked, check = [], Ridge._validate_params
+        monkeypatch.setattr(Ridge, "_validate_params", lambda self: checked.append(self) or check(self))
+        Pool.of([expert]).fit(X, Y, SPLITS)
+        assert len(checked) == times
+        for ask in (Pool.of([Ridge(-1.0)]).fit, Pool.of([Ridge(-1.0)]).hold_out):
+            with pytest.raises(ValueError, match="'alpha' parameter of Ridge"):
+                ask(X, Y, SPLITS)
+
     def test_a_frozen_expert_is_not_copied(self):
         ready = FrozenEstimator(Ridge().fit(X, Y))
         (fitted,), _ = Pool.of([VotingRegressor([("ready", ready)])]).fit(X, Y, SPLITS)

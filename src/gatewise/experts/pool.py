@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import delayed, Parallel
@@ -193,13 +194,17 @@ class Pool:
         if now is not None:
             now.stage(stage, M * len(splits))
 
+        jobs = bounded_jobs(self.n_jobs)
+        alone = _is_alone(jobs)
+
         def task(number: int) -> tuple[Any, ...]:
             split, m = divmod(number, M)
+            known = alone and split > 0 and copies[m].simple
             label = copies[m].label + labels[split]
-            about = label, m % columns.shape[1], self.outputs, self.missing, tuple(params[m])
+            about = label, m % columns.shape[1], self.outputs, self.missing, known, tuple(params[m])
             return about, copies[m].make(), X, columns, *splits[split], *params[m].values()
 
-        for result in _results(task, M * len(splits), given, bounded_jobs(self.n_jobs)):
+        for result in _results(task, M * len(splits), given, jobs, alone):
             done.append(result)
             if now is not None:
                 now.step(self.experts[(len(done) - 1) % M][0])
@@ -415,18 +420,22 @@ class UnfittedCopies(NamedTuple):
 
     Where a ``plain`` expert and its parts hold their parameters, and beside them constants alone, a deep copy of one
     clone is what another clone would be, in a fraction of the time: `clone` inspects the signature of constructors.
+    Of a ``simple`` one, scikit-learn's own and without parts, one fit checks the parameters of all.
     """
 
     expert: Any
     label: str
     plain: bool
+    simple: bool
 
     @classmethod
     def of(cls, expert: Any, label: str) -> Self:
         """The copies of an expert."""
         with Noting(f"raised by {label}"):
             fresh = clone(expert)
-            return cls(fresh, label, _is_plain(fresh))
+            plain = _is_plain(fresh)
+            own = plain and type(fresh).__module__.startswith("sklearn.")
+            return cls(fresh, label, plain, own and len(_parts(fresh)) == 1)
 
     def make(self) -> Any:
         """One copy."""
@@ -438,8 +447,7 @@ def _is_plain(expert: Any) -> bool:
     """Whether an unfitted expert and its parts are of scikit-learn's base class and hold parameters and constants."""
     if not isinstance(expert, BaseEstimator):
         return False
-    parts = [expert, *(part for part in expert.get_params().values() if hasattr(part, "get_params"))]
-    for part in parts:
+    for part in _parts(expert):
         if getattr(type(part), "__sklearn_clone__", None) is not BaseEstimator.__sklearn_clone__:
             return False
         others = vars(part).keys() - part.get_params(deep=False).keys()
@@ -448,19 +456,29 @@ def _is_plain(expert: Any) -> bool:
     return True
 
 
+def _parts(expert: BaseEstimator) -> list[Any]:
+    """The expert and the estimators among its parameters."""
+    return [expert, *(part for part in expert.get_params().values() if hasattr(part, "get_params"))]
+
+
+def _is_alone(n_jobs: int | None) -> bool:
+    """Whether so many jobs are one, in this process."""
+    return getattr(get_active_backend()[0], "client", None) is None and effective_n_jobs(n_jobs) == 1
+
+
 def _results(
-    task: Callable[[int], tuple[Any, ...]], count: int, given: Sequence[Any], n_jobs: int | None
+    task: Callable[[int], tuple[Any, ...]], count: int, given: Sequence[Any], n_jobs: int | None, alone: bool
 ) -> Iterator[Any]:
     """The results of `_fit_one` for the arguments of every task, in their order; a task is made when it is its turn.
 
-    One job needs no joblib, which would set up the configuration and the filters of warnings anew for every task. On
+    One job ``alone`` needs no joblib, which sets up the configuration and the filters of warnings for every task. On
     a cluster the ``given`` values are sent to the workers once. Where all workers that held a value are lost, what is
     left of the tasks is sent again. Results come one by one where the backend can hand them out so, which ray's
     cannot.
     """
     backend, n_done = get_active_backend()[0], 0
     client, how = getattr(backend, "client", None), "generator" if backend.supports_return_generator else "list"
-    if client is None and effective_n_jobs(n_jobs) == 1:
+    if alone:
         yield from (_fit_one(*task(number)) for number in range(count))
         return
     fit_one = delayed(_fit_one)
@@ -478,7 +496,7 @@ def _results(
 
 
 def _fit_one(
-    about: tuple[str, int, tuple[int, ...], bool, tuple[str, ...]],
+    about: tuple[str, int, tuple[int, ...], bool, bool, tuple[str, ...]],
     expert: Any,
     X: Any,
     targets: Floats,
@@ -489,17 +507,18 @@ def _fit_one(
     """An expert fitted to the training rows of a split, and its forecasts of the rows that are held out.
 
     The ``expert`` is a copy that may be fitted. ``about``: what an error calls it, its column in targets (n, 1 or
-    M), `Pool.outputs`, `Pool.missing`, and the names of ``params``, the keywords of its fit. Arrays are arguments of
-    their own, so that none travels twice. If rows are held out the fitted model is not needed any more, and None is
-    returned in its place.
+    M), `Pool.outputs`, `Pool.missing`, whether scikit-learn has checked its parameters before, and the names of
+    ``params``, the keywords of its fit. Arrays are arguments of their own, so that none travels twice. If rows are
+    held out the fitted model is not needed any more, and None is returned in its place.
     """
-    label, column, outputs, missing, names = about
+    label, column, outputs, missing, known, names = about
     y, keywords = targets[:, column], dict(zip(names, params, strict=True))
     whole = len(test) == 0  # a bootstrap sample, too, has as many rows as the data
     part, target = (X, y) if whole else (_rows(X, train), y[train])
     if keywords:
         keywords = _check_method_params(X, keywords, indices=None if whole else train)
-    with Noting(f"raised by {label}"):
+    checks = config_context(skip_parameter_validation=True) if known else nullcontext()
+    with Noting(f"raised by {label}"), checks:
         model = expert.fit(part, target, **keywords)
     if len(test) == 0:
         return model, np.empty(0)
