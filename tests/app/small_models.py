@@ -40,6 +40,6 @@ def saved_model():
         ("<script>alert(4)</script>", ColumnExpert(HOSTILE[3])),
         ("tree", make_pipeline(pool.ordinal_inputs(numbers, text, missing=-1), DecisionTreeRegressor(max_depth=4))),
     ]
-    settings = MoESettings(spreads=(1.0, 3.0), n_orders=2)
+    settings = MoESettings(spreads=(1.0, 3.0), n_orders=2, learners=("forest", "products"))
     model = MoERegressor(experts, gates=("linear", "quadratic"), k=None, random_state=0, settings=settings)
     return fitting.fit_table(model, table, fitting.run_trial(model, table, 0.2, 0))
