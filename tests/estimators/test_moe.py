@@ -623,6 +623,17 @@ class TestShared:
         assert tests[1].advantage > tests[0].advantage == 0.0
         np.testing.assert_allclose([test.load.sum() for test in tests], 1.0)
 
+    def test_an_expert_that_no_candidate_uses_is_there_beside_specialists(self, halves):
+        models = [
+            gw.MoERegressor(
+                [*PAIR, ("again", LinearRegression())], gates=["linear"], random_state=0, settings=settings
+            )
+            for settings in (QUICK, replace(QUICK, specialize=1))
+        ]
+        plain, special = (model.fit(*halves[:2]) for model in models)
+        assert plain.left_out_ == ["again"]  # its weights would all be 0, and no line is fitted to such rows
+        assert len(special.history_) == 2
+
     def test_specialization_needs_sample_weights(self, halves):
         experts = [("knn", KNeighborsRegressor()), ("line", LinearRegression())]
         with pytest.raises(ValueError, match="take sample_weight in fit; 'knn' does not"):

@@ -573,7 +573,8 @@ def _specialist_weights(task: TrainingTask, trained: Trained, first: bool) -> Fl
 def _weighted(task: TrainingTask, weights: Floats) -> Pool:
     params = {}
     for m, (name, expert) in enumerate(task.routed.experts):
-        share = weights[:, m] * task.sample_weight
+        own = weights[:, m] if weights[:, m].any() else 1.0  # an expert that no candidate uses stays as it is
+        share = own * task.sample_weight
         fitted = expert.classifier if task.routed.outputs else expert  # of a `ClassExpert`
         given = weight_params(fitted, share / (share.mean() or 1.0))
         if not given:
