@@ -93,7 +93,8 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
     floor_ : array (M,)
         The part of the class frequencies that is mixed into the probabilities of every expert.
     out_of_fold_ : ClassOutOfFold
-        Probabilities and gate weights of every row, from the fit that held it out.
+        Probabilities and gate weights of every row, from the fit that held it out; with more than 256 experts without
+        the rows that chose those in the list.
     held_out_scores_ : dict of ClassScores
         Log loss, Brier score, accuracy, AUC and calibration error of the model, the convex stack and every expert.
     gain_over_constant_ : float
@@ -189,6 +190,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
             seed=seed,
             groups=used.groups,
             source=used.source,
+            alike=used.alike,
             place=used.place,
         )
         self._unit_weight = unit_weight
@@ -336,6 +338,7 @@ class MoEClassifier(ClassifierMixin, RoutedEstimator):  # type: ignore[misc]
         self.experts_, self.history_ = [expert.fitted for expert in trained.routed], trained.history
         self.log_loss_, self.calibration_error_ = fit.errors, fit.calibration
         self.online_probabilities_ = np.empty(0)
+        self._rows_learned = len(np.unique(source[fit.learned]))
         self.out_of_fold_ = ClassOutOfFold(
             source[fit.rows], labels[outcome], outcome, fit.experts, fit.weights, fit.probabilities, fit.stacked
         )

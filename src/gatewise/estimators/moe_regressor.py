@@ -51,6 +51,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
     settings: MoESettings | None
     experts_: list[Any]
     _router: FittedRouter
+    _rows_learned: int
 
     @property
     def stack_weights_(self) -> Floats:
@@ -68,7 +69,7 @@ class RoutedEstimator(_BaseComposition):  # type: ignore[misc]
     def rows_learned_(self) -> int:
         """The number of rows that the list learned from: of more than 50,000 rows n, a random choice."""
         check_is_fitted(self)
-        return len(np.unique(self.out_of_fold_.rows))
+        return vars(self).get("_rows_learned") or len(np.unique(self.out_of_fold_.rows))  # a model file may be older
 
     def region_table(self) -> RegionTable:
         """Per expert: where it leads, its loss there beside the runner-up's, and its region in words."""
@@ -233,7 +234,8 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         Every stage of backfitting and specialization that was tried: its held-out ``error`` and, with ``specialize``,
         the test of ``specialization`` there (`gatewise.geometry.coadaptation`).
     out_of_fold_ : OutOfFold
-        Forecasts and gate weights of every row, from the fit that held it out.
+        Forecasts and gate weights of every row, from the fit that held it out; with more than 256 experts without the
+        rows that chose those in the list.
     stack_weights_ : array (M,)
         The weights of the convex stack, what gains are measured against.
     left_out_ : list of str
@@ -322,6 +324,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
             seed=seed,
             groups=used.groups,
             source=used.source,
+            alike=used.alike,
             place=used.place,
         )
         self._keep(task, self._train(task, used.source), inputs, unit_weight, used.source)
@@ -450,6 +453,7 @@ class MoERegressor(RegressorMixin, TransformerMixin, RoutedEstimator):  # type: 
         self.gain_over_constant_ = _gain_over_mean(task.y[fit.rows], residual, task.sample_weight[fit.rows])
         self._scale = scale
         self._unit_weight: float = unit_weight
+        self._rows_learned = len(np.unique(source[fit.learned]))
         self.sigma_ = router.mixing.scale
         self._keep_router(router)
 

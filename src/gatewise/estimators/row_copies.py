@@ -21,8 +21,9 @@ class FitRows:
     """The rows that a fit uses: row i is row ``source``[i] of the table that was given.
 
     ``params`` are the keywords for the fit of each expert, by name. Rows of one of the ``groups`` (n,), if there are
-    some, may depend on one another. The router learns from the rows in the order of ``place`` (n,), the position of
-    every row, or in the order of the table if there is none.
+    some, may depend on one another. Equal rows have the same number in ``alike`` (n,), which follows from what they
+    hold; there is none where no rows are equal. The router learns from the rows in the order of ``place`` (n,), the
+    position of every row, or in the order of the table if there is none.
     """
 
     X: Any
@@ -32,6 +33,7 @@ class FitRows:
     splits: Sequence[Split]
     params: Mapping[str, Mapping[str, Any]]
     source: Indices
+    alike: Indices | None = None
     place: Indices | None = None
 
 
@@ -48,9 +50,10 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
     counts = counts_rows(given.weight) and reach
     often = given.weight if counts else given.weight > 0.0 if reach else np.ones(n)
     source = np.repeat(np.arange(n), often.astype(np.intp))
-    place = None if _in_time(given.splits) else _by_content(given, counts, source, seed)
+    alike = _by_content(given, counts, source)
+    place = None if alike is None or _in_time(given.splits) else _placed(alike, seed)
     if np.array_equal(source, np.arange(n)):
-        return replace(given, place=place)
+        return replace(given, alike=alike, place=place)
     params = {name: {key: np.asarray(one)[source] for key, one in own.items()} for name, own in given.params.items()}
     return FitRows(
         _safe_indexing(given.X, source),
@@ -60,6 +63,7 @@ def fit_rows(given: FitRows, seed: int) -> FitRows:
         _moved(given.splits, source),
         {name: _without_weights(own) for name, own in params.items()} if counts else params,
         given.source[source],
+        alike,
         place,
     )
 
@@ -100,8 +104,8 @@ def _in_time(splits: Sequence[Split]) -> bool:
     return bool(splits) and all(len(train) and len(out) and np.max(train) < np.min(out) for train, out in splits)
 
 
-def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Indices | None:
-    """The places (n,) of the rows of ``source`` in an order that follows from what they hold and the seed.
+def _by_content(given: FitRows, counts: bool, source: Indices) -> Indices | None:
+    """The ranks (n,) of the rows of ``source`` by what they hold.
 
     Rows are equal if their inputs and responses are, if they are in the same groups and held out by the same splits,
     and if they have the same weight, unless weights count rows. None where no rows are equal, and where they are more
@@ -117,8 +121,11 @@ def _by_content(given: FitRows, counts: bool, source: Indices, seed: int) -> Ind
     columns += [] if given.groups is None else [given.groups]
     columns += [] if counts else [given.weight]
     rank = content_ranks((values[source] for values in columns), n)
-    if rank.max() == n - 1:
-        return None
-    place = np.empty(n, dtype=np.intp)
-    place[np.argsort(rank, kind="stable")] = np.random.default_rng([seed, 5]).permutation(n)
+    return None if rank.max() == n - 1 else rank
+
+
+def _placed(alike: Indices, seed: int) -> Indices:
+    """The places (n,) of rows in an order that follows from their ranks (n,) and the seed."""
+    place = np.empty(len(alike), dtype=np.intp)
+    place[np.argsort(alike, kind="stable")] = np.random.default_rng([seed, 5]).permutation(len(alike))
     return place

@@ -28,6 +28,7 @@ def summary_text(model: Any) -> str:
             *leading,
             *([f"experts that no candidate uses: {', '.join(model.left_out_)}"] if model.left_out_ else []),
             *([f"the list learned from {model.rows_learned_:,} rows, a random choice"] if chosen else []),
+            *_choice_text(model),
             *_rows_text(model),
             *([_scores_text(model.held_out_scores_)] if hasattr(model, "held_out_scores_") else []),
             "",
@@ -67,9 +68,18 @@ def beside_constant(model: Any) -> list[str]:
     return [f"no better than the mean response: held-out R2 {gain:.2g}"]
 
 
+def _choice_text(model: Any) -> list[str]:
+    """A line that says how many rows chose the experts of the list, where some did."""
+    judging = len(np.unique(model.out_of_fold_.rows))
+    choosing = model.rows_learned_ - judging
+    if not choosing:
+        return []
+    return [f"{choosing:,} rows chose the experts of the list; weights, gain and losses are of the other {judging:,}"]
+
+
 def _rows_used(model: Any) -> tuple[dict[str, int], int | None]:
     """The rows of members that were fitted to fewer than all, and those that the list was tried on, if it was."""
-    n = len(model.out_of_fold_.rows)
+    n = model._router.n_entries or len(model.out_of_fold_.rows)
     return rows_of_members(model._router.fitted, n), rows_of_trial(len(model._router.view.distinct), n)
 
 

@@ -247,7 +247,8 @@ class FittedRouter(FieldsOnly):
     the aggregate's. It has ``single_k`` active experts, if that is given, and is a gate only where the aggregate has
     gates. ``recent`` (at most REMEMBERED, S) are forecasts of the candidates at the last rows, on which it is chosen
     again when rows are added. Gates with less than LEAST_SHARE together are in the aggregate if ``keeps_gates``:
-    without them a forecast would move by more than ``slight``.
+    without them a forecast would move by more than ``slight``. The list learned from ``n_entries`` held-out
+    forecasts.
     """
 
     names: tuple[str, ...]
@@ -262,6 +263,7 @@ class FittedRouter(FieldsOnly):
     single_k: int | None = None
     keeps_gates: bool = False
     slight: float = np.inf
+    n_entries: int = 0
 
     @classmethod
     def from_fit(
@@ -298,6 +300,7 @@ class FittedRouter(FieldsOnly):
             single_k=single_k,
             keeps_gates=keeps_gates,
             slight=slight,
+            n_entries=len(fit.learned),
         )
 
     def shares(self, readout: str) -> Floats:

@@ -53,7 +53,8 @@ class RouterSample:
     as the list sees them that is fitted without the fold, and ``stacks`` (K, M) are the convex stacks that ordinary
     out-of-fold forecasts give without each fold: those that predictions are held against. ``loss`` and
     ``sample_weight`` (n,) are those of the n rows. ``rate`` is the power of the likelihood, before `information`.
-    Entries that are not ``fresh`` (N,) chose the experts: the list is fitted to them, but not judged on them.
+    Entries that are not ``fresh`` (N,) chose the experts: the list is fitted to them and predicts them, but is not
+    judged on them.
     """
 
     seen: ListRows
@@ -101,7 +102,9 @@ class RouterFit:
     (N, C), of the convex stack, ``stacked`` (N, C), and of the ``experts`` (N, M, C), and ``calibration`` (S,) has
     the calibration errors of the candidates as far as they are known; else all are empty. ``across_folds`` says that
     the forecasts that the list was fitted to depend on the responses of the rows that it was judged on. ``units`` has
-    the number of every row's group, where rows may depend on one another.
+    the number of every row's group, where rows may depend on one another. ``learned`` are the rows of all entries
+    that the list learned from, and ``everything`` is the fit with all of these, where some chose the experts: they
+    have forecasts and weights, but judged nothing.
     """
 
     final: FittedList
@@ -122,6 +125,21 @@ class RouterFit:
     calibration: Floats = field(default_factory=lambda: np.empty(0))
     across_folds: bool = False
     units: Indices | None = None
+    learned: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    everything: "RouterFit | None" = None
+
+    @property
+    def whole(self) -> "RouterFit":
+        """The fit with all entries that the list learned from."""
+        return self if self.everything is None else self.everything
+
+    def judged(self, fresh: NDArray[np.bool_]) -> "RouterFit":
+        """The fit with those of its entries alone that are fresh (N,)."""
+        kept = np.flatnonzero(fresh)
+        names = ["entries", "rows", "F", "weights", "forecasts", "stack", "signal"]
+        names += ["probabilities", "stacked", "experts"] if len(self.experts) else []
+        own = {name: getattr(self, name)[kept] for name in names}
+        return replace(self, loss=self.loss.part(kept), everything=self, **own)
 
 
 def gating_signal(loss: Loss, gated: Floats, plain: Floats, turned: Floats) -> Floats:
@@ -190,7 +208,7 @@ def learn(
     entries = np.arange(len(seen.F)) % n  # of all views
     weight = sample.sample_weight[data.rows] / np.bincount(data.rows)[data.rows]  # a row counts once in all
     weight = weight[entries]
-    splits = _gate_splits(sample, weight, seed)
+    splits = _gate_splits(data, weight, seed)
     used = np.concatenate([out for _, out in splits])
     rows, loss = data.rows[entries[used]], sample.loss.part(data.rows[entries])
     used_loss = loss if np.array_equal(used, np.arange(len(seen.F))) else loss.part(used)
@@ -204,10 +222,14 @@ def learn(
     forecasts, fitted = np.concatenate([found for _, found in lists]), [one for one, _ in lists]
     del lists  # a second array of all forecasts
     orders = _orders(rows if in_time else None, len(used), settings.n_orders, seed)
-    whole = ListForecasts(forecasts, used_loss, weight[used], sample.rate, orders)
-    parts = _earlier(fold) if in_time else _others(rows, fold)
+    parts, judging, judges = _earlier(fold) if in_time else _others(rows, fold), weight[used], None
+    if sample.fresh is not None:
+        judging = np.where(sample.fresh[entries[used]], judging, 0.0)
+        judges = np.flatnonzero(sample.fresh[entries[used]])
+        parts = [(out, np.intersect1d(kept, judges)) for out, kept in parts]
+    whole = ListForecasts(forecasts, used_loss, judging, sample.rate, orders)
     learned = [mix(whole, priors, kept) for _, kept in parts]
-    (mixing,) = mix(whole, priors[:1])
+    (mixing,) = mix(whole, priors[:1], judges)
     shares, gated, plain = (
         [(out, found[place].shares) for (out, _), found in zip(parts, learned, strict=True)] for place in range(3)
     )
@@ -235,6 +257,7 @@ def learn(
         compared=compared,
         errors=errors[0] / (whole.sample_weight.sum() or 1.0),
         across_folds=not (given or in_time) and data.nested is None,
+        learned=rows,
         **_held_out_classes(whole, shares, mixing.shares, fitted, fold, seen, used, weights),
     )
 
@@ -515,24 +538,21 @@ def _held_out_calibration(
     return found
 
 
-def _gate_splits(sample: RouterSample, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
-    """Pairs of rows of what the list sees, those to fit it on and fresh ones to predict: entries, or those of a view.
+def _gate_splits(data: HeldOut, weight: Floats, seed: int) -> list[tuple[Indices, Indices]]:
+    """Pairs of rows of what the list sees, those to fit it on and those to predict: entries, or those of a view.
 
     Splits with fewer than LEAST_ROWS entries of positive weight to fit on are left out. If no split remains, as with
     one held-out part, the entries are divided at random into PARTS parts.
     """
-    data, n = sample.held_out, len(sample.held_out.rows)
-    fresh = np.ones(n, np.bool_) if sample.fresh is None else sample.fresh
     learners: Iterable[tuple[Indices, Indices]] = data.learners()
     if data.nested is not None:  # the first view is that of the list fitted to all rows
-        starts = n * np.arange(1, 1 + len(data.nested))
+        starts = len(data.rows) * np.arange(1, 1 + len(data.nested))
         learners = [(known + start, out + start) for (known, out), start in zip(learners, starts, strict=True)]
-    learners = [(known, out[fresh[out % n]]) for known, out in learners]
     splits = [(known, out) for known, out in learners if np.count_nonzero(weight[known]) >= LEAST_ROWS and len(out)]
     if splits:
-        return _merged(splits, MOST_LISTS if n <= MOST_LEARNED else FEWEST_LISTS)
-    part = np.random.default_rng(seed).permutation(n) % min(PARTS, n)
-    return [(np.flatnonzero(part != j), np.flatnonzero((part == j) & fresh)) for j in range(part.max() + 1)]
+        return _merged(splits, MOST_LISTS if len(data.rows) <= MOST_LEARNED else FEWEST_LISTS)
+    part = np.random.default_rng(seed).permutation(len(data.rows)) % min(PARTS, len(data.rows))
+    return [(np.flatnonzero(part != j), np.flatnonzero(part == j)) for j in range(part.max() + 1)]
 
 
 def _merged(splits: list[tuple[Indices, Indices]], most: int) -> list[tuple[Indices, Indices]]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.utils import _safe_indexing
 
-from gatewise.arrays import Floats, Indices
+from gatewise.arrays import Booleans, Floats, Indices
 from gatewise.experts.pool import HeldOut, Pool, Split, weight_params
 from gatewise.gates.feature_maps import FixedFeatures
 from gatewise.gates.inputs import GateInputs, Inputs
@@ -57,7 +57,8 @@ class TrainingTask:
     Where responses are classes, ``y`` has their numbers, and the routed experts give probabilities. ``ks`` are the
     numbers of active experts to try, None for all; a gate that has a k of its own keeps it. Rows of one of the
     ``groups`` (n,), if there are some, may depend on one another. Rows that are copies of one have the same number in
-    ``source`` (n,). ``place`` (n,) is the order in which the router takes the rows of a fold, where it is not theirs.
+    ``source`` (n,), and rows that are equal have the same one in ``alike`` (n,), which follows from their contents.
+    ``place`` (n,) is the order in which the router takes the rows of a fold, where it is not theirs.
     """
 
     X: Any
@@ -73,6 +74,7 @@ class TrainingTask:
     seed: int
     groups: Any = None
     source: Indices | None = None
+    alike: Indices | None = None
     place: Indices | None = None
 
     @cached_property
@@ -85,6 +87,11 @@ class TrainingTask:
         rows = self.source if self.groups is None else self.groups
         numbers = None if rows is None else np.unique(rows, return_inverse=True)[1].ravel()
         return numbers if self.groups is not None or numbers is None or numbers.max() + 1 < len(numbers) else None
+
+    @cached_property
+    def choosing(self) -> Booleans:
+        """The rows that choose experts where these are many, (n,): no group is divided, and no set of equal rows."""
+        return screening_rows(len(self.y), self.alike if self.groups is None else self.units, self.seed)
 
     def seen(self, rows: Indices) -> Inputs:
         """What gates see of some rows."""
@@ -128,7 +135,7 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     everything, classes = np.arange(len(held_out.rows)), bool(task.routed.outputs)
     distinct, fresh = _distinct(held_out.F, 1.0 if classes else float(target.std())), None
     if len(distinct) > MOST_ROUTED:
-        fresh = ~screening_rows(len(task.y), task.units, task.seed)[held_out.rows]
+        fresh = ~task.choosing[held_out.rows]
         asked = everything if fresh.all() else np.flatnonzero(~fresh)
         rows = held_out.rows[asked]
         choose = screened_classes if classes else screened
@@ -142,7 +149,7 @@ def route(task: TrainingTask, held_out: HeldOut, target: Floats) -> tuple[Router
     elif len(view.distinct) < M and isinstance(view.guard, ForecastGuard):
         F, _ = view.guard.apply(held_out.F)
         fit = replace(fit, F=F[fit.entries], weights=view.spread_out(fit.weights))
-    return fit, view
+    return fit if fresh is None else fit.judged(fresh[fit.entries]), view
 
 
 def _some_entries(task: TrainingTask, held: HeldOut) -> HeldOut:
@@ -404,8 +411,8 @@ def _signal(task: TrainingTask, trained: Trained) -> Floats:
     candidates = _candidates(task, samples[0].seen, distinct)
     for (_, judged), sample in zip(rows, samples, strict=True):
         signal[judged] = fresh_signal(sample, candidates, task.settings, task.seed)
-    if len(task.routed.experts) > MOST_ROUTED:
-        signal[screening_rows(n, task.units, task.seed)] = 0.0
+    if fit.everything is not None:
+        signal[task.choosing] = 0.0
     return signal
 
 
@@ -538,7 +545,7 @@ def _specialization(task: TrainingTask, fit: RouterFit) -> HistoryStep | None:
 def _routed_part(task: TrainingTask, trained: Trained) -> Floats:
     """The held-out prediction of the routed experts under their router, (n,)."""
     part = np.zeros(len(task.y))
-    part[trained.fit.rows] = trained.fit.forecasts
+    part[trained.fit.whole.rows] = trained.fit.whole.forecasts
     return part
 
 
@@ -555,7 +562,7 @@ def _specialist_weights(task: TrainingTask, trained: Trained, first: bool) -> Fl
     Before the first refit experts may be alike, and then their gate weights are arbitrary: in that case the rows are
     clustered by k-means and expert m gets large weights on cluster m.
     """
-    fit, n = trained.fit, len(task.y)
+    fit, n = trained.fit.whole, len(task.y)
     M = fit.F.shape[1]
     apart = np.mean((fit.F - fit.F.mean(axis=1, keepdims=True)) ** 2)
     Z = task.seen(np.arange(n)).Z if first and apart < ALIKE * trained.error else np.empty((n, 0))
