@@ -123,6 +123,16 @@ def test_short_rows_and_row_names_are_said(tmp_path):
     assert "one more value" in named.notes[0]
 
 
+@pytest.mark.parametrize("rows", [["1", "2", "3"], ["0", "1", "2"], ["5", "3", "1"], ["ann", "bob", "eve"]])
+def test_row_names_may_be_numbers_in_order(tmp_path, rows):
+    place = tmp_path / "rows.csv"
+    place.write_text("a,b\n" + "".join(f"{row},{j},{10 * j}\n" for j, row in enumerate(rows)))
+    table = read_table(place)
+    assert table.frame.index.equals(pd.RangeIndex(3))
+    assert table.frame.to_dict("list") == {"a": [0, 1, 2], "b": [0, 10, 20]}
+    assert [note.partition(":")[0] for note in table.notes] == ["left out"]
+
+
 @pytest.mark.parametrize("sep", [",", ";", "\t"])
 def test_a_separator_at_the_end_of_every_row_shifts_no_column(tmp_path, sep):
     rows = ["a,b,c", "0.5,0.25,3.5,", "", "1.5,,6.5, "]

@@ -160,7 +160,7 @@ def _read_text(content: bytes, form: TextFormat) -> ReadTable:
         options |= {"index_col": False, "usecols": range(ends)}
         notes.append("every row ends in a separator, which stands for no value")
     frame = _with_zeros(pd.read_csv(io.StringIO(text), **options), text, options)
-    if not isinstance(frame.index, pd.RangeIndex):
+    if not ends and _has_more_values_than_names(text, sep):  # pandas makes an index of the first ones
         frame = frame.reset_index(drop=True)
         notes.append("left out: the first value of every row, as rows have one more value than there are names")
     frame.attrs["decimal"] = decimal
@@ -260,6 +260,13 @@ def _ends_in_separators(text: str, sep: str) -> int:
     n = len(next((row for row in reader if row), []))
     rows = [len(row) == n + 1 and not row[-1].strip() for row in reader if row]
     return n if rows and all(rows) else 0
+
+
+def _has_more_values_than_names(text: str, sep: str) -> bool:
+    """Whether the first row below the names has more values than there are names."""
+    reader = csv.reader(io.StringIO(text), delimiter=sep, skipinitialspace=True)
+    names, first = (next((row for row in reader if row), []) for _ in range(2))
+    return len(first) > len(names)
 
 
 def _read_excel(path: Path) -> ReadTable:
