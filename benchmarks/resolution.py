@@ -26,7 +26,7 @@ from gatewise.backends import processes
 from gatewise.paper.runner import run_tasks
 from gatewise.paper.store import record_key, Store
 
-RULE = 8  # raise it when the router changes what it predicts
+RULE, RIVALS = 9, 8  # raise the first when the router changes what it predicts, the second when a rival does
 FRESH = 20_000
 WAYS = ("Gatewise", "boosted stack", "forest stack")
 Forecasts = Callable[[Floats], Floats]  # (n, d) -> (n, M)
@@ -120,7 +120,10 @@ def sample(name: str, n: int, rng: np.random.Generator) -> tuple[list[KnownExper
 
 def error(name: str, n: int, seed: int, way: str, path: Path) -> float:
     """The squared distance from the truth; read from the store if it is there."""
-    store, key = Store(path), record_key(rule=RULE, design=name, n=n, seed=seed, way=way)
+    store, key = (
+        Store(path),
+        record_key(rule=RULE if way == "Gatewise" else RIVALS, design=name, n=n, seed=seed, way=way),
+    )
     found = store.get(key)
     if found is None:
         experts, X, y, new, truth = sample(name, n, np.random.default_rng([seed, n, *name.encode()]))
