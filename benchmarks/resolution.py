@@ -120,10 +120,8 @@ def sample(name: str, n: int, rng: np.random.Generator) -> tuple[list[KnownExper
 
 def error(name: str, n: int, seed: int, way: str, path: Path) -> float:
     """The squared distance from the truth; read from the store if it is there."""
-    store, key = (
-        Store(path),
-        record_key(rule=RULE if way == "Gatewise" else RIVALS, design=name, n=n, seed=seed, way=way),
-    )
+    rule = RULE if way == "Gatewise" else RIVALS
+    store, key = Store(path), record_key(rule=rule, design=name, n=n, seed=seed, way=way)
     found = store.get(key)
     if found is None:
         experts, X, y, new, truth = sample(name, n, np.random.default_rng([seed, n, *name.encode()]))
