@@ -374,16 +374,6 @@ class ExpectedErrors(NamedTuple):
     level: Floats  # (M,)
     slopes: Floats  # (M, p)
 
-    @classmethod
-    def fit(cls, features: Floats, errors: Floats, weight: Floats) -> Self:
-        """Regress the logs of errors (n, M) on features (n, p), with sample weights (n,)."""
-        mean = weight @ errors / weight.sum()
-        logs = np.log(np.maximum(errors + LEAST_ERROR * np.maximum(mean, LEAST_ERROR * mean.max()), TINY))
-        level = weight @ logs / weight.sum()
-        heavy = weight[:, None] * features
-        precision = heavy.T @ features + LOG_VARIANCE * np.eye(features.shape[1])  # slopes have a variance of one
-        return cls(level, np.linalg.solve(precision, heavy.T @ (logs - level)).T)
-
     def gate(self, candidate: Candidate, reference: Floats) -> Floats:
         """The parameters (M, 1 + p) of an error gate, those of a constant first."""
         level = np.log(reference) if candidate.start == "stack" else -candidate.steepness * self.level
@@ -418,29 +408,63 @@ class _PathPlan(NamedTuple):
 
 
 class _GateFits(NamedTuple):
-    """What was fitted to one sample: paths; expected errors by name, and their features at the rows asked for."""
+    """What was fitted to one sample: paths; by name expected errors; and mixtures of error gates where it is asked."""
 
     paths: dict[tuple[str, bool], FittedPath]
     errors: dict[str, ExpectedErrors]
-    looked: dict[str, Floats]
+    mixtures: dict[Candidate, Floats]
 
     def alone(self) -> dict[tuple[str, bool], GatePath]:
         """The paths without their mixtures."""
         return {gate: one.path for gate, one in self.paths.items()}
 
 
-def _expected_errors(
-    features: Mapping[str, Columns], task: ListTask, samples: Sequence[RowSample]
-) -> list[dict[str, ExpectedErrors]]:
-    """The expectations of every sample by the name of a gate, from its features (n, p)."""
-    weights = np.stack([sample.sample_weight for sample in samples])
+def _expected_errors(features: Columns, errors: Floats, weights: Floats) -> list[ExpectedErrors]:
+    """The expectations from features (n, p) and errors (n, M), for every row of weights (k, n), block by block."""
+    (k, _), M, p = weights.shape, errors.shape[1], features.shape[1]
+    total = weights.sum(axis=1, keepdims=True)
+    mean = weights @ errors / total
+    least = LEAST_ERROR * np.maximum(mean, LEAST_ERROR * mean.max(axis=1, keepdims=True))
+    precision = np.tile(LOG_VARIANCE * np.eye(p), (k, 1, 1))  # slopes have a variance of one
+    both, sums, level = np.zeros((k, p, M)), np.zeros((k, p, 1)), np.zeros((k, 1, M))
     used = np.flatnonzero(weights.any(axis=0))
-    errors, columns = task.errors[used], {name: one[used] for name, one in features.items()}
-    found = []
-    for weight in weights[:, used]:
-        own = weight > 0.0
-        found.append({name: ExpectedErrors.fit(one[own], errors[own], weight[own]) for name, one in columns.items()})
-    return found
+    for start in range(0, len(used), WHOLE):
+        rows = used[start : start + WHOLE]
+        columns, found = features[rows], errors[rows]
+        for j in range(k):
+            own = np.flatnonzero(weights[j, rows])
+            weight, logs = weights[j, rows[own], None], np.log(np.maximum(found[own] + least[j], TINY))
+            heavy = weight * columns[own]
+            precision[j] += heavy.T @ columns[own]
+            both[j] += heavy.T @ logs
+            sums[j, :, 0] += heavy.sum(axis=0)
+            level[j] += weight.T @ logs / total[j]
+    slopes = np.linalg.solve(precision, both - sums * level)
+    return [ExpectedErrors(level[j, 0], slopes[j].T) for j in range(k)]
+
+
+def _gate_mixtures(
+    gates: Sequence[tuple[Floats, int | None]], features: Columns, F: Floats, asked: Indices
+) -> Floats:
+    """The mixtures (gates, rows) by gates, given by parameters (M, 1 + p) and k, at the rows asked for."""
+    out = np.empty((len(gates), len(asked)))
+    for start in range(0, len(asked), WHOLE):
+        rows = asked[start : start + WHOLE]
+        columns, forecasts = features[rows], F[rows]
+        for s, (parameters, k) in enumerate(gates):
+            out[s, start : start + WHOLE] = _mixture(parameters, k, columns, forecasts)
+    return out
+
+
+def _mixture(parameters: Floats, k: int | None, features: Floats, F: Floats) -> Floats:
+    """The mixture (n,) of forecasts F (n, M) by a gate with parameters (M, 1 + p), those of a constant first."""
+    scores = parameters[:, 0] + features @ parameters[:, 1:].T
+    if k is None:
+        weights = softmax(scores, axis=1)
+    else:
+        weights = np.empty(F.shape)
+        kernels.softmax_rows(scores, scores, k, weights)  # ties go to the smaller index
+    return np.asarray(np.einsum("im,im->i", weights, F))
 
 
 @dataclass(frozen=True, eq=False)
@@ -480,25 +504,23 @@ class SoftmaxMembers(FieldsOnly):
             if requests:
                 for j, paths in zip(numbers, sample_paths(requests, F, task.loss, samples), strict=True):
                     fits[j].paths.update(zip(here, paths, strict=True))
-            if steep := {name: features[name] for name in plan.steep if name in features}:
-                for j, errors in zip(numbers, _expected_errors(steep, task, samples), strict=True):
-                    fits[j].errors.update(errors)
-                    fits[j].looked.update({name: one[task.samples[j].asked] for name, one in steep.items()})
+            for name in [name for name in plan.steep if name in features]:
+                weights = np.stack([sample.sample_weight for sample in samples])
+                gates = [c for c in candidates if c.steepness and c.name == name]
+                for j, one in zip(numbers, _expected_errors(features[name], task.errors, weights), strict=True):
+                    own = [(one.gate(c, task.commons[j].reference), c.k) for c in gates]
+                    mixtures = _gate_mixtures(own, features[name], F, task.samples[j].asked)
+                    fits[j].errors[name] = one
+                    fits[j].mixtures.update(zip(gates, mixtures, strict=True))
         groups: FittedGroup = []
-        for fit, own, common, sample in zip(fits, maps, task.commons, task.samples, strict=True):
-            members = cls(candidates, common, own, fit.alone(), plan.spreads, fit.errors)
-            groups.append((members, members._asked(plan, fit, F[sample.asked])))
+        for fit, own_maps, common in zip(fits, maps, task.commons, strict=True):
+            members = cls(candidates, common, own_maps, fit.alone(), plan.spreads, fit.errors)
+            columns = [
+                fit.mixtures[c] if c.steepness else fit.paths[c.name, c.corrected].mixtures[plan.place(c)]
+                for c in candidates
+            ]
+            groups.append((members, np.stack(columns, axis=1)))
         return groups
-
-    def _asked(self, plan: _PathPlan, fit: _GateFits, F: Floats) -> Floats:
-        """The mixtures (rows, S) of forecasts F (rows, M) at the rows asked for: those of paths came with the fit."""
-        columns = [
-            self._mixture(c, fit.looked[c.name], F)
-            if c.steepness
-            else fit.paths[c.name, c.corrected].mixtures[plan.place(c)]
-            for c in self.candidates
-        ]
-        return np.stack(columns, axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
         """The paths as a list of pairs: a model file holds no mapping whose keys are not text."""
@@ -552,21 +574,10 @@ class SoftmaxMembers(FieldsOnly):
         out, linear = np.empty((len(rows), len(self.candidates))), self.common.linear_columns(rows.F)
         features = {name: one.features(rows.inputs, rows.looked) for name, one in self.maps.items()}
         for s, c in enumerate(self.candidates):
-            out[:, s] = self._mixture(c, features[c.name], rows.F)
+            out[:, s] = _mixture(self._parameters(c), c.k, features[c.name], rows.F)
             if c.corrected:
                 out[:, s] += linear @ self._correction(c)
         return out
-
-    def _mixture(self, c: Candidate, features: Floats, F: Floats) -> Floats:
-        """The mixture (n,) of forecasts F (n, M) by a gate, without its correction."""
-        parameters = self._parameters(c)
-        scores = parameters[:, 0] + features @ parameters[:, 1:].T
-        if c.k is None:
-            weights = softmax(scores, axis=1)
-        else:
-            weights = np.empty(F.shape)
-            kernels.softmax_rows(scores, scores, c.k, weights)  # ties go to the smaller index
-        return np.asarray(np.einsum("im,im->i", weights, F))
 
     def _parameters(self, c: Candidate) -> Floats:
         """The parameters (M, 1 + p) of a gate, those of a constant first."""
