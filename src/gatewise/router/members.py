@@ -408,7 +408,7 @@ class _PathPlan(NamedTuple):
 
 
 class _GateFits(NamedTuple):
-    """What was fitted to one sample: paths; by name expected errors; and mixtures of error gates where it is asked."""
+    """What was fitted to one sample: paths, expected errors by name, and mixtures of error gates where asked."""
 
     paths: dict[tuple[str, bool], FittedPath]
     errors: dict[str, ExpectedErrors]
