@@ -40,7 +40,7 @@ GATE_SPREAD = 1.0  # prior standard deviation of the correction's coefficients b
 # truth and noise is small, 1e-2 costs a tenth of the excess error.
 FINE, FINE_PROBABILITY = 3e-3, 1e-2
 RIDGE_FINE = 1e-4  # the same where only a linear part is fitted, which costs little
-WHOLE = 4096  # entries up to which the features of all are held
+WHOLE = 4096  # entries up to which the features of all are held; of more, so many at a time
 FEW_ROWS = 8  # that are weighed one by one, and not in batches
 LEAST_ERROR = 1e-3  # of an expert's mean squared error is added to every squared error before its log is taken
 # Of the log of a squared error about what is expected of it: that of the log of the square of a normal number.
