@@ -135,6 +135,11 @@ HEADLINES: tuple[Headline, ...] = (
     *(Headline("tree_gates", f"{name}, n = {n:,}, against scikit-learn's trees",
                ("rows", {"design": name, "n": n}, "faster"), FASTER)
       for name, n in (("board 4 x 4", 1000), ("board 4 x 4", 60_000))),
+    Headline("library_trees", "1,000 rows, 20 experts, a library's trees",
+             ("rows", {"n": 1000, "M": 20}, "scikit-learn", "cpu_seconds"), "of ours", better="less",
+             over=("rows", {"n": 1000, "M": 20}, "ours", "cpu_seconds")),
+    Headline("library_trees", "20,000 rows, classes, a library's trees",
+             ("classes", "scikit-learn", "seconds", "ratio"), "of a stack", better="less"),
     Headline("warm_starts", "4,000 rows, 10 experts, all rows started near their folds",
              ("cases", {"n": 4000, "M": 10}, "near the folds"), TIME, 1.0, "less",
              ("cases", {"n": 4000, "M": 10}, "along the path")),
