@@ -80,7 +80,11 @@ class Candidate:
         if self.depth:
             words += [f"depth {self.depth}" + self._count()]
         elif self.kind == "gate":
-            words += [f"spread {self.spread:g}"] if self.spread else [f"by expected errors ^ {self.steepness:g}"]
+            words += (
+                [f"spread {self.spread:g}"]
+                if self.spread
+                else ["by expected errors", f"steepness {self.steepness:g}"]
+            )
             words += ["from equal weights"] if self.start == "equal" else []
             words += [f"top {self.k}"] if self.k else []
         if self.corrected:
@@ -132,7 +136,7 @@ def error_gates(names: Mapping[str, Sequence[int | None]]) -> list[Candidate]:
     """Error gates of every name, with its numbers of active experts.
 
     >>> [str(c) for c in error_gates({"linear": [None]})][-1]
-    'linear gate, by expected errors ^ 2, from equal weights'
+    'linear gate, by expected errors, steepness 2, from equal weights'
     """
     return [
         Candidate("gate", name, k=k, steepness=steepness, start=start)
