@@ -30,7 +30,7 @@ def screened(F: Floats, y: Floats, weight: Floats, distinct: Indices) -> Indices
     """MOST_ROUTED of the distinct experts, sorted, from their held-out forecasts F (N, M) of y (N,).
 
     First those of largest weight in the convex stack, then those that are the best one at most rows: an expert that
-    is in neither has no use to a gate. With the responses of these rows the choice agrees better than with others, so
+    is in neither has no use to a gate. The choice fits the responses of these rows better than it fits others, so
     they must not weigh the list or judge it: `screening_rows` sets some of the rows apart.
     """
     forecasts = ForecastGuard.fit(F, y).apply(F)[0][:, distinct]
